@@ -29,14 +29,10 @@ registerLoss({
   metrics: () => ({}),
 });
 
-const run = await train({
-  model: 'tiny',
-  lossType: 'reinforce',
-  maxSteps: 2,
-  evalProblems: 0,
-  evalSampledProblems: 0,
-  ...(process.argv[2] && { out: process.argv[2] }),
-});
+const run = await train(
+  { model: 'tiny', lossType: 'reinforce', maxSteps: 2, evalProblems: 0, evalSampledProblems: 0 },
+  { out: process.argv[2] },
+);
 for await (const { index, metrics } of run) {
   console.log(`step ${index}: loss ${metrics.loss.toFixed(4)}, gradient ${metrics.grad_norm.toFixed(3)}`);
 }

@@ -8,12 +8,9 @@ import { train } from '../dist/index.js';
 
 const [, , file = 'completions.jsonl', out] = process.argv;
 
-const run = await train({
-  model: 'tiny',
-  maxSteps: 2,
-  evalProblems: 0,
-  evalSampledProblems: 0,
-  ...(out && { out }),
+const settings = { model: 'tiny', maxSteps: 2, evalProblems: 0, evalSampledProblems: 0 };
+const run = await train(settings, {
+  out,
   sampler({ engineSampler }) {
     let policyVersion = 0;
     return {

@@ -7,12 +7,13 @@ const dataset = Array.from({ length: 200 }, (_, i) => ({
   prompt: `${i % 10}+${1 + (i % 7)}-${1 + (i % 9)} mod 10?`,
   sum: ((i % 10) + (i % 7) - (i % 9) + 10) % 10,
 }));
-const run = await train({
-  model: 'tiny',
-  dataset,
-  judge: ({ answer }, { row }) => answer.includes(`{${row.sum}}`),
-  reward: ({ correct, thinkingTokens }) => (correct ? 1 - thinkingTokens / 256 : 0),
-  maxSteps: 40,
-});
+const run = await train(
+  { model: 'tiny', maxSteps: 40 },
+  {
+    dataset,
+    judge: ({ answer }, { row }) => answer.includes(`{${row.sum}}`),
+    reward: ({ correct, thinkingTokens }) => (correct ? 1 - thinkingTokens / 256 : 0),
+  },
+);
 const { base, trained } = await run.result();
 console.log(base.sampled.accuracy, trained.sampled.accuracy, trained.sampled.thinkingTokens);

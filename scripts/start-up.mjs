@@ -15,7 +15,7 @@ const { train } = require(process.argv[1]);
 const since = () => Math.round(performance.now() - started);
 const marks = { imported: since() };
 (async () => {
-  const run = await train({ preset: 'tiny', maxSteps: 1, evalProblems: 0, evalSampledProblems: 0, out: process.argv[2] });
+  const run = await train({ preset: 'tiny', maxSteps: 1, evalProblems: 0, evalSampledProblems: 0 }, { out: process.argv[2] });
   marks.opened = since();
   for await (const step of run) marks['first step'] ??= since();
   console.log(JSON.stringify(marks));

@@ -12,6 +12,7 @@ export type {
   SinkMaker,
   TrainEvent,
   TrainOptions,
+  TrainSettings,
   TrainStep,
 } from './train';
 export type { Sampler } from './sampling';

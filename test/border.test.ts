@@ -3,10 +3,18 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as library from '../src/index';
-import { errorCode, registerLoss, registerReward, train, type TrainOptions } from '../src/index';
+import {
+  errorCode,
+  registerLoss,
+  registerReward,
+  train,
+  type TrainOptions,
+  type TrainSettings,
+} from '../src/index';
 import { listLosses } from '../src/losses';
 import { FakeEngine } from './helpers/fake-engine';
 import { fakeDataset, fakeTokenizer } from './helpers/fake-tokenizer';
+import { asCall, type Given } from './helpers/given';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-border-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -28,8 +36,8 @@ async function run(wrong: object): Promise<void> {
     tokenizer: fakeTokenizer,
     trainData: fakeDataset(30),
     ...wrong,
-  } as TrainOptions;
-  await (await train(given)).result();
+  } as Given;
+  await (await train(...asCall(given))).result();
 }
 
 async function refused(work: () => unknown, code: string | RegExp, message: RegExp): Promise<void> {
@@ -176,10 +184,48 @@ test.each<[string, object, RegExp]>([
 ])('data: %s', (_, wrong, message) => refused(() => run(wrong), /^BAD_(ARGUMENT|INPUT)$/, message));
 
 test.each<[string, unknown, RegExp]>([
-  ['null', null, /^the options of train\(\) must be an object, not null/],
+  ['null', null, /of train\(\) must be an object, not null/],
   ['5', 5, /must be an object, not 5/],
   ['a list', [], /must be an object, not a list of 0/],
   ['a text', 'tiny', /must be an object, not "tiny"/],
+])('what is no object is refused as settings and as options: %s', async (_, wrong, message) => {
+  await refused(() => train(wrong as TrainSettings), 'BAD_ARGUMENT', /^the settings of train\(\)/);
+  await refused(() => train({}, wrong as TrainOptions), 'BAD_ARGUMENT', /^the options of train\(\)/);
+  await refused(() => train({}, wrong as TrainOptions), 'BAD_ARGUMENT', message);
+});
+
+test.each<[object, object, RegExp]>([
+  [{ resume: 'a' }, {}, /^resume is an option, not a setting: train\(settings, \{ resume \}\)\.$/],
+  [
+    { model: 'tiny', out: 'a', signal: new AbortController().signal, onEvent: () => undefined },
+    {},
+    /^out, signal and onEvent are options, not settings: train\(settings, \{ out, signal, onEvent \}\)\.$/,
+  ],
+  [
+    { dataset: [], reward: [() => 1, { name: 'acc' }], judge: () => true, sinks: [{}] },
+    {},
+    /^dataset \(a list of rows\), reward \(a function or a list with one\), judge .* are options, not settings/,
+  ],
+  [{}, { maxSteps: 2 }, /^maxSteps is a setting, not an option: train\(\{ maxSteps \}, options\)\.$/],
+  [{}, { preset: 'tiny', seed: 1 }, /^preset and seed are settings, not options/],
+  [{}, { onevent: () => undefined }, /^train\(\) has no option onevent; did you mean `onEvent`\?$/],
+  [{}, { wandb: true }, /^train\(\) has no option wandb; it has out, resume, .*judge, sinks\.$/],
+  [
+    {},
+    { reward: 'acc' },
+    /^The option reward must be a function or a list with one, not "acc"; by name it is a setting: train\(\{ reward \}, options\)\.$/,
+  ],
+  [{}, { sinks: [{}, 'sink.mjs'] }, /^The option sinks must be a list of objects, not a list of 2; by name/],
+])('settings %p with the options %p', (settings, options, message) =>
+  refused(() => train(settings, options), 'BAD_ARGUMENT', message),
+);
+
+test('what is left undefined has no place', async () => {
+  const settings = { maxSteps: -1, signal: undefined } as TrainSettings;
+  await refused(() => train(settings, { seed: undefined } as TrainOptions), 'BAD_CONFIG', /maxSteps/);
+});
+
+test.each<[string, unknown, RegExp]>([
   [
     'an EventTarget as signal',
     { signal: new EventTarget() },
@@ -200,7 +246,7 @@ test.each<[string, unknown, RegExp]>([
   ['a method that is none', { sinks: [{ step: 5 }] }, /^sinks\[0\].step must be a function, not 5/],
   ['an engine', { engine: {} }, /^engine.loadModel must be a function/],
 ])('options of train: %s', (_, wrong, message) =>
-  refused(() => train(wrong as TrainOptions), 'BAD_ARGUMENT', message),
+  refused(() => train({}, wrong as TrainOptions), 'BAD_ARGUMENT', message),
 );
 
 test.each<[string, object, RegExp]>([

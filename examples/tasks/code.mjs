@@ -22,20 +22,27 @@ const passed = (code, tests) =>
 
 const block = (answer) => /```(?:js|javascript)?\n([^]*?)```/.exec(answer)?.[1] ?? '';
 
-const run = await train({
-  dataset,
-  promptTemplate: '{problem} Answer with one block of code.',
-  judge: async ({ answer }, { row }) => ({
-    correct: (await passed(block(answer), row.tests)) === row.tests.length,
-    extracted: block(answer),
-  }),
-  // Part of the reward for part of the tests.
-  reward: async ({ answer, problem: { row } }) => (await passed(block(answer), row.tests)) / row.tests.length,
-  ...setting([
-    '<think>\n2x\n</think>\n```js\nconst double = (x) => 2 * x;\n```',
-    '<think>\nx^2\n</think>\n```js\nconst double = (x) => x * x;\n```',
-    '<think>\nhm\n</think>\n```js\nfor (;;);\n```',
-    '<think>\n2x\n</think>\nMultiply x by 2.',
-  ]),
-});
+const { settings, options } = setting([
+  '<think>\n2x\n</think>\n```js\nconst double = (x) => 2 * x;\n```',
+  '<think>\nx^2\n</think>\n```js\nconst double = (x) => x * x;\n```',
+  '<think>\nhm\n</think>\n```js\nfor (;;);\n```',
+  '<think>\n2x\n</think>\nMultiply x by 2.',
+]);
+const run = await train(
+  {
+    promptTemplate: '{problem} Answer with one block of code.',
+    ...settings,
+  },
+  {
+    dataset,
+    judge: async ({ answer }, { row }) => ({
+      correct: (await passed(block(answer), row.tests)) === row.tests.length,
+      extracted: block(answer),
+    }),
+    // Part of the reward for part of the tests.
+    reward: async ({ answer, problem: { row } }) =>
+      (await passed(block(answer), row.tests)) / row.tests.length,
+    ...options,
+  },
+);
 await run.result();

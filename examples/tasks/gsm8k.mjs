@@ -11,17 +11,23 @@ const dataset = [
     answer: 'In the afternoon: 48 / 2 = 24.\n#### 72',
   },
 ];
-const run = await train({
-  dataset, // or 'gsm8k', from the hub
-  promptTemplate: '{problem}\nEnd with a line "#### " and the number.',
-  judge: 'regex',
-  judgeParams: { pattern: '####\\s*\\$?(-?[\\d.,]+)', compare: 'math' },
-  reward: ({ correct, totalTokens }) => (correct ? 1 - totalTokens / 4096 : 0),
-  ...setting([
-    '<think>\n48 + 24\n</think>\n#### 72',
-    '<think>\n48 + 24\n</think>\nSo:\n#### 72.0',
-    '<think>\n48 * 2\n</think>\n#### 96',
-    '<think>\n48 + 24\n</think>\nIt is 72.',
-  ]),
-});
+const { settings, options } = setting([
+  '<think>\n48 + 24\n</think>\n#### 72',
+  '<think>\n48 + 24\n</think>\nSo:\n#### 72.0',
+  '<think>\n48 * 2\n</think>\n#### 96',
+  '<think>\n48 + 24\n</think>\nIt is 72.',
+]);
+const run = await train(
+  {
+    promptTemplate: '{problem}\nEnd with a line "#### " and the number.',
+    judge: 'regex',
+    judgeParams: { pattern: '####\\s*\\$?(-?[\\d.,]+)', compare: 'math' },
+    ...settings,
+  },
+  {
+    dataset, // or the setting dataset: 'gsm8k', from the hub
+    reward: ({ correct, totalTokens }) => (correct ? 1 - totalTokens / 4096 : 0),
+    ...options,
+  },
+);
 await run.result();

@@ -21,23 +21,29 @@ function parsed(answer) {
   }
 }
 
-const run = await train({
-  dataset,
-  promptTemplate: 'Give name, city and year as a JSON object, and nothing else.\n\n{problem}',
-  judge({ answer }, { row }) {
-    const names = Object.keys(parsed(answer) ?? {}).sort();
-    return names.join() === Object.keys(row.fields).sort().join();
+const { settings, options } = setting([
+  '<think>\nfields\n</think>\n{"name": "Ada Lovelace", "city": "London", "year": 1815}',
+  '<think>\nfields\n</think>\n{"name": "Ada Lovelace", "city": "London", "year": "1815"}',
+  '<think>\nfields\n</think>\n{"name": "Ada Lovelace"}',
+  '<think>\nfields\n</think>\nSure! {"name": "Ada Lovelace", "city": "London", "year": 1815}',
+]);
+const run = await train(
+  {
+    promptTemplate: 'Give name, city and year as a JSON object, and nothing else.\n\n{problem}',
+    ...settings,
   },
-  reward({ correct, answer, problem }) {
-    const fields = Object.entries(problem.row.fields);
-    const found = parsed(answer) ?? {};
-    return Number(correct) + fields.filter(([name, value]) => found[name] === value).length / fields.length;
+  {
+    dataset,
+    judge({ answer }, { row }) {
+      const names = Object.keys(parsed(answer) ?? {}).sort();
+      return names.join() === Object.keys(row.fields).sort().join();
+    },
+    reward({ correct, answer, problem }) {
+      const fields = Object.entries(problem.row.fields);
+      const found = parsed(answer) ?? {};
+      return Number(correct) + fields.filter(([name, value]) => found[name] === value).length / fields.length;
+    },
+    ...options,
   },
-  ...setting([
-    '<think>\nfields\n</think>\n{"name": "Ada Lovelace", "city": "London", "year": 1815}',
-    '<think>\nfields\n</think>\n{"name": "Ada Lovelace", "city": "London", "year": "1815"}',
-    '<think>\nfields\n</think>\n{"name": "Ada Lovelace"}',
-    '<think>\nfields\n</think>\nSure! {"name": "Ada Lovelace", "city": "London", "year": 1815}',
-  ]),
-});
+);
 await run.result();

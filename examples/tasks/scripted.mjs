@@ -30,17 +30,17 @@ const printed = {
   },
 };
 
-/** `node EXAMPLE.mjs MODEL` trains MODEL; without one, one step on written completions. */
+/**
+ * What `train` takes besides the task: `node EXAMPLE.mjs MODEL` trains MODEL; without one, one step on written
+ * completions.
+ */
 export function setting(texts) {
   const [, , model] = process.argv;
-  const common = {
-    formatWeight: 0,
-    evalProblems: 0,
-    evalSampledProblems: 0,
-    completionsSteps: 1,
-    sinks: [printed],
+  const common = { formatWeight: 0, evalProblems: 0, evalSampledProblems: 0, completionsSteps: 1 };
+  if (model !== undefined) return { settings: { model, ...common }, options: { sinks: [printed] } };
+  const script = { numGenerations: texts.length, promptsPerStep: 1, maxSteps: 1 };
+  return {
+    settings: { model: 'tiny', ...script, ...common },
+    options: { sinks: [printed], sampler: scripted(texts) },
   };
-  if (model !== undefined) return { model, ...common };
-  const script = { sampler: scripted(texts), numGenerations: texts.length, promptsPerStep: 1, maxSteps: 1 };
-  return { model: 'tiny', ...script, ...common };
 }

@@ -16,19 +16,25 @@ const dataset = [
 
 const wordsIn = (text) => text.trim().split(/\s+/).filter(Boolean).length;
 
-const run = await train({
-  dataset,
-  promptTemplate: 'Summarise in one sentence:\n\n{problem}',
-  judge: ({ answer }, { row }) => row.keywords.every((word) => answer.includes(word)),
-  reward({ correct, answer, problem: { row } }) {
-    const off = Math.abs(wordsIn(answer) - row.words) / row.words;
-    return correct ? Math.max(0, 1 - off) : 0;
+const { settings, options } = setting([
+  '<think>\nshort\n</think>\nThe ferry to Hven runs hourly in summer, rarely in winter.',
+  '<think>\nshorter\n</think>\nThe ferry to Hven runs often.',
+  '<think>\nlong\n</think>\nThe ferry to Hven runs every hour in summer, four times a day in winter, and it takes dogs with it too.',
+  '<think>\nlost\n</think>\nThe boat runs every hour in summer and dogs are welcome.',
+]);
+const run = await train(
+  {
+    promptTemplate: 'Summarise in one sentence:\n\n{problem}',
+    ...settings,
   },
-  ...setting([
-    '<think>\nshort\n</think>\nThe ferry to Hven runs hourly in summer, rarely in winter.',
-    '<think>\nshorter\n</think>\nThe ferry to Hven runs often.',
-    '<think>\nlong\n</think>\nThe ferry to Hven runs every hour in summer, four times a day in winter, and it takes dogs with it too.',
-    '<think>\nlost\n</think>\nThe boat runs every hour in summer and dogs are welcome.',
-  ]),
-});
+  {
+    dataset,
+    judge: ({ answer }, { row }) => row.keywords.every((word) => answer.includes(word)),
+    reward({ correct, answer, problem: { row } }) {
+      const off = Math.abs(wordsIn(answer) - row.words) / row.words;
+      return correct ? Math.max(0, 1 - off) : 0;
+    },
+    ...options,
+  },
+);
 await run.result();

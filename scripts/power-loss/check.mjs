@@ -145,7 +145,7 @@ export async function checkRun(api, folder, said, reference) {
 export async function checkResumed(api, folder, said, reference) {
   if (!existsSync(join(folder, 'config.json'))) return;
   if (existsSync(join(folder, 'fork.json')) && said.checkpoint === null) return;
-  const run = await api.train({ resume: folder });
+  const run = await api.train({}, { resume: folder });
   await run.result();
   const lines = readFileSync(join(folder, 'metrics.jsonl'), 'utf8').split('\n').slice(0, -1);
   must(

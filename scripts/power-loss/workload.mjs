@@ -60,13 +60,13 @@ export function loadPackage(dist) {
 /** Tells the recorder. */
 const mark = (text) => existsSync(`/acoer-mark/${text}`);
 
-async function stage(api, name, options, onStep = () => undefined) {
+async function stage(api, name, settings, options, onStep = () => undefined) {
   mark(`begin ${name}`);
   const onEvent = (event) => {
     if (event.type === 'checkpoint') mark(`checkpoint ${event.step}`);
     if (event.type === 'rollback') mark(`rollback ${event.rollback.to}`);
   };
-  const run = await api.train({ ...options, onEvent });
+  const run = await api.train(settings, { ...options, onEvent });
   try {
     for await (const step of run) onStep(step.index, run);
     await run.result();
@@ -90,16 +90,17 @@ async function main(dist, folder, dataset) {
   writeProblems(dataset);
   const SETTINGS = { ...SHARED, dataset };
   const at = (name) => join(folder, 'runs', name);
-  await stage(api, 'a', { ...SETTINGS, maxSteps: 5, out: at('a') }, (step, run) => step === 3 && run.stop());
-  await stage(api, 'a', { resume: at('a') });
-  await stage(api, 'a', { resume: at('a'), maxSteps: 6 });
-  await stage(api, 'fork', {
-    ...SETTINGS,
-    fork: { run: at('a'), at: 5 },
-    seed: 7,
-    maxSteps: 6,
-    out: at('fork'),
-  });
+  await stage(
+    api,
+    'a',
+    { ...SETTINGS, maxSteps: 5 },
+    { out: at('a') },
+    (step, run) => step === 3 && run.stop(),
+  );
+  await stage(api, 'a', {}, { resume: at('a') });
+  await stage(api, 'a', { maxSteps: 6 }, { resume: at('a') });
+  const forked = { ...SETTINGS, seed: 7, maxSteps: 6 };
+  await stage(api, 'fork', forked, { fork: { run: at('a'), at: 5 }, out: at('fork') });
   const rolling = {
     ...SETTINGS,
     lossType: FAULTY.loss,
@@ -107,7 +108,7 @@ async function main(dist, folder, dataset) {
     saveSteps: 2,
     maxSteps: 6,
   };
-  await stage(api, 'back', { ...rolling, out: at('back') }, (step) => {
+  await stage(api, 'back', rolling, { out: at('back') }, (step) => {
     if (step === FAULTY.step && api.fault.used !== true) api.fault.next = api.fault.used = true;
   });
 }

@@ -90,7 +90,7 @@ async function runHere(given) {
   const onEvent = (event) => {
     if (event.type === 'plan') plan = event.plan;
   };
-  const training = await acoer.train({ ...settings, out, onEvent });
+  const training = await acoer.train(settings, { out, onEvent });
   // The run's own plan expects completions to end; these do not.
   const { promptTokens, device } = plan;
   const { memory } = acoer.planRun({

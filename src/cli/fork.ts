@@ -1,7 +1,7 @@
 /** `acoer fork`: continues a copy of a run from one of its checkpoints under other settings. */
 import type { Command } from 'commander';
 import { parseAssignments } from '../config';
-import { type TrainOptions } from '../train';
+import { onlySettings, TRAIN_CALL, type TrainOptions, type TrainSettings } from '../train';
 import { collect, integer, path, required } from './command';
 import { runAndReport } from './train';
 
@@ -27,21 +27,19 @@ export function define(command: Command): void {
     .option('--trust', 'run the code that the run names (judge, rewards, sinks)')
     .option('--out <folder>', 'folder of the new run (default: runs/<date>-<name>)', path)
     .option('--json', 'print the summary as JSON instead of a table')
-    .action((run: string, flags: ForkFlags) => runAndReport(forkOptions(run, flags), flags.json === true));
+    .action((run: string, flags: ForkFlags) => runAndReport(...forkCall(run, flags), flags.json === true));
 }
 
-/** The options of `train` for these flags. */
-export function forkOptions(run: string, flags: ForkFlags): TrainOptions {
+/** What `train` is called with for these flags. */
+export function forkCall(run: string, flags: ForkFlags): [TrainSettings, TrainOptions] {
   const { reward, seed, maxSteps, out } = flags;
   const at = required(flags.at, '--at');
-  return {
-    ...dropUndefined({ reward, seed, maxSteps }),
-    ...parseAssignments(flags.set),
-    fork: { run, at },
-    ...(flags.trust === true && { trust: true }),
-    out,
-  };
+  const settings = { ...dropUndefined({ reward, seed, maxSteps }), ...parseAssignments(flags.set) };
+  return [
+    onlySettings(TRAIN_CALL, settings),
+    { fork: { run, at }, ...(flags.trust === true && { trust: true }), out },
+  ];
 }
 
-const dropUndefined = (values: TrainOptions): TrainOptions =>
+const dropUndefined = (values: TrainSettings): TrainSettings =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));

@@ -5,7 +5,16 @@ import { Option, type Command } from 'commander';
 import { mergeLayers, parseAssignments, PRESETS, readConfigFile } from '../config';
 import { describeConfigMarkdown } from '../config/describe';
 import { AcoerError } from '../errors';
-import { resolveTrainConfig, train, type RunSummary, type TrainOptions, type TrainRun } from '../train';
+import {
+  onlySettings,
+  resolveTrainConfig,
+  train,
+  TRAIN_CALL,
+  type RunSummary,
+  type TrainOptions,
+  type TrainRun,
+  type TrainSettings,
+} from '../train';
 import { latestRun, readSoundMetrics } from '../run';
 import type { KnownMetrics } from '../metric-names';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
@@ -38,7 +47,7 @@ interface TrainFlags {
   maxSteps?: number;
   seed?: number;
   device?: string;
-  dtype?: TrainOptions['dtype'];
+  dtype?: TrainSettings['dtype'];
   threads?: number;
   json?: boolean;
   describe?: boolean;
@@ -90,8 +99,8 @@ function settingsOf({ reward, adapter, full, maxSteps, seed, device, dtype, thre
   return { reward, adapter, full, maxSteps, seed, device, dtype, threads };
 }
 
-/** The options of `train` for these flags; the configuration is already validated here. */
-export function trainOptions(configPath: string | undefined, flags: TrainFlags): TrainOptions {
+/** What `train` is called with for these flags; the settings of a new run are already validated here. */
+export function trainCall(configPath: string | undefined, flags: TrainFlags): [TrainSettings, TrainOptions] {
   const layers = [
     ...(configPath === undefined ? [] : [readConfigFile(configPath)]),
     settingsOf(flags),
@@ -102,15 +111,12 @@ export function trainOptions(configPath: string | undefined, flags: TrainFlags):
       throw new AcoerError('BAD_CONFIG', '--accept-changed goes with --resume.');
     }
     if (flags.trust === true) throw new AcoerError('BAD_CONFIG', '--trust goes with --resume.');
-    return { ...resolveTrainConfig(layers, flags.preset), out: flags.out };
+    return [resolveTrainConfig(layers, flags.preset), { out: flags.out }];
   }
-  const acceptChanged = flags.acceptChanged && [flags.acceptChanged];
-  return {
-    resume: resumedRun(flags),
-    ...(acceptChanged && { acceptChanged }),
-    ...(flags.trust === true && { trust: true }),
-    ...mergeLayers(layers, flags.preset),
-  };
+  const options: TrainOptions = { resume: resumedRun(flags) };
+  if (flags.acceptChanged !== undefined) options.acceptChanged = [flags.acceptChanged];
+  if (flags.trust === true) options.trust = true;
+  return [onlySettings(TRAIN_CALL, mergeLayers(layers, flags.preset)), options];
 }
 
 /** Runs `work`. The first signal stops it within seconds, the second at once, files intact. */
@@ -132,8 +138,9 @@ async function runTrain(configPath: string | undefined, flags: TrainFlags): Prom
   if (flags.describe === true) {
     printText(describeConfigMarkdown().trimEnd());
   } else {
-    const options = { ...trainOptions(configPath, flags), ignorePlan: flags.ignorePlan };
-    await runAndReport(options, flags.json === true, flags.watch === true);
+    const [settings, options] = trainCall(configPath, flags);
+    const { ignorePlan } = flags;
+    await runAndReport(settings, { ...options, ignorePlan }, flags.json === true, flags.watch === true);
   }
 }
 
@@ -151,7 +158,12 @@ function showLive(directory: string, view: ProgressView): void {
  * Runs to the end with live progress, then prints the results.
  * @param watch serve the live page meanwhile
  */
-export async function runAndReport(options: TrainOptions, json: boolean, watch = false): Promise<void> {
+export async function runAndReport(
+  settings: TrainSettings,
+  options: TrainOptions,
+  json: boolean,
+  watch = false,
+): Promise<void> {
   let recorded: KnownMetrics[] = [];
   const view = new ProgressView(process.stderr, {
     others: process.stdout.isTTY ? [process.stdout] : [],
@@ -166,7 +178,7 @@ export async function runAndReport(options: TrainOptions, json: boolean, watch =
     try {
       const before = options.resume ?? options.fork?.run;
       if (before !== undefined) recorded = await metricsOf(before);
-      const run = await train({ ...options, signal, onEvent, exitWhenBlocked: true });
+      const run = await train(settings, { ...options, signal, onEvent, exitWhenBlocked: true });
       hold(run);
       // Not before the engine is there: where a device is missing, nothing is left of the folder.
       if (!json) printText(`run ${printableLine(run.directory)}`);

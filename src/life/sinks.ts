@@ -178,7 +178,7 @@ export class Sinks {
 /**
  * The sinks of a run besides its own files: objects as they are, and one made by each module of `config.sinks`.
  * @param built what the run brings itself, each with its name in messages
- * @param given the objects and paths of `train({ sinks })`, if the caller gave any
+ * @param given the objects and paths among the options `sinks`, if the caller gave any
  * @throws BAD_CONFIG for a module that cannot be loaded or makes no sink; the sinks made so far are closed
  */
 export async function openSinks(

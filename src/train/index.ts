@@ -10,7 +10,9 @@ export type {
 export { type MonitorCourse, type PeakComparison, runVerdict, type RunVerdict } from './verdict';
 export type { Sink, SinkMaker } from '../life/sinks';
 export type { SamplerMaker } from './opened';
-export { train, type TrainOptions, TrainRun } from './train';
+export { onlySettings } from '../life/call';
+export { TRAIN_CALL, type TrainOptions, type TrainSettings } from './options';
+export { train, TrainRun } from './train';
 export { resolveTrainConfig } from './inputs';
 export { longestLocalPrompt } from './plan';
 export { isStuck } from '../life/watchdog';

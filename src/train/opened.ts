@@ -19,7 +19,7 @@ import type { TrainOpening } from './opening';
 import { MemoryLimits } from '../grpo/memory';
 import { DataOrder } from '../grpo/order';
 import { planSession } from './plan';
-import type { TrainOptions } from './train';
+import type { TrainOptions } from './options';
 import type { Watchdog } from '../life/watchdog';
 
 /** Everything a run has open: the one record that its driver and its files work with. */

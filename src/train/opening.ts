@@ -73,7 +73,7 @@ function checkRegistered(
   if (unknown === undefined) return;
   throw new AcoerError(
     'BAD_CONFIG',
-    `${run} was trained with the reward "${unknown}", which its program had registered: call registerReward('${unknown}', ...) before train({ resume }), or give the function again as reward.`,
+    `${run} was trained with the reward "${unknown}", which its program had registered: call registerReward('${unknown}', ...) before train({}, { resume }), or give the function again as reward.`,
   );
 }
 

@@ -13,28 +13,16 @@ import type { Row } from '../types';
 
 type RewardEntry = Extract<NonNullable<ConfigInput['reward']>, readonly unknown[]>[number];
 
-/** Settings of `train` that also take code and data instead of names. */
+/** Options of `train` that are code or data of this process; config.json holds a name for each. */
 export interface PlainOptions {
-  /**
-   * Training data by name, as in a configuration, or its rows (docs/tasks.md).
-   * @default "AI-MO/NuminaMath-TIR"
-   */
-  dataset?: string | readonly Row[] | undefined;
-  /**
-   * Evaluation data, given like `dataset`; null: the evaluation split of `dataset`.
-   * @default null
-   */
-  evalDataset?: string | null | readonly Row[] | undefined;
-  /**
-   * A reward by name, a function, or a list of functions and of {name, weight, params}: the reward is their sum.
-   * @default "acoer"
-   */
-  reward?: string | RewardFunction | readonly (RewardFunction | RewardEntry)[] | undefined;
-  /**
-   * What decides whether a completion is right: math, exact, choice, regex, a JavaScript file, or a function.
-   * @default "math"
-   */
-  judge?: string | JudgeFunction | undefined;
+  /** The rows of the training data (docs/tasks.md). */
+  dataset?: readonly Row[] | undefined;
+  /** The rows to evaluate on. */
+  evalDataset?: readonly Row[] | undefined;
+  /** A reward, or a list of functions and of {name, weight, params}: the reward is their sum. */
+  reward?: RewardFunction | readonly (RewardFunction | RewardEntry)[] | undefined;
+  /** Decides whether a completion is right. */
+  judge?: JudgeFunction | undefined;
 }
 
 /** What was given as code and data. */
@@ -46,8 +34,6 @@ export interface PlainParts {
 }
 
 type Settings = Pick<ConfigInput, 'dataset' | 'evalDataset' | 'reward' | 'judge'>;
-
-const isRows = (value: unknown): value is readonly Row[] => Array.isArray(value);
 
 /** A function's own name; a number follows the second of that name. */
 function nameFor(reward: RewardFunction, taken: ReadonlySet<string>): string {
@@ -84,34 +70,31 @@ function rewardParts(reward: PlainOptions['reward']): {
   settings: Settings;
   rewards?: PlainParts['rewards'];
 } {
-  if (reward === undefined || typeof reward === 'string') return { settings: reward ? { reward } : {} };
-  const list = typeof reward === 'function' ? [reward] : reward;
-  if (!Array.isArray(list)) return { settings: { reward: list as never } };
-  const { entries, rewards } = plainRewards(list);
+  if (reward === undefined) return { settings: {} };
+  const { entries, rewards } = plainRewards(typeof reward === 'function' ? [reward] : reward);
   // Settings of a single reward are easier to read.
   const single = typeof reward === 'function' ? entries[0]!.name : entries;
   return { settings: { reward: single }, rewards };
 }
 
-/** Splits what is code or data from what a configuration can hold. */
+/** The parts of a run that were given as code and data, and the settings that name them. */
 export function plainParts({ dataset, evalDataset, reward, judge }: PlainOptions): {
   settings: Settings;
   parts: PlainParts;
 } {
   const { settings, rewards } = rewardParts(reward);
-  const parts: PlainParts = { ...(rewards && { rewards }) };
-  if (isRows(dataset)) parts.trainRows = dataset;
-  if (isRows(evalDataset)) parts.evalRows = evalDataset;
-  if (typeof judge === 'function') parts.judge = judge;
   return {
     settings: {
       ...settings,
-      ...(dataset !== undefined && { dataset: isRows(dataset) ? memoryName(ROWS) : dataset }),
-      ...(evalDataset !== undefined && {
-        evalDataset: isRows(evalDataset) ? memoryName(EVALUATION_ROWS) : evalDataset,
-      }),
-      ...(judge !== undefined && { judge: typeof judge === 'function' ? functionJudgeName(judge) : judge }),
+      ...(dataset && { dataset: memoryName(ROWS) }),
+      ...(evalDataset && { evalDataset: memoryName(EVALUATION_ROWS) }),
+      ...(judge && { judge: functionJudgeName(judge) }),
     },
-    parts,
+    parts: {
+      ...(rewards && { rewards }),
+      ...(dataset && { trainRows: dataset }),
+      ...(evalDataset && { evalRows: evalDataset }),
+      ...(judge && { judge }),
+    },
   };
 }

@@ -1,74 +1,21 @@
 /** `train`: a whole run in one call. */
-import type { Config, ConfigInput } from '../config';
+import type { Config } from '../config';
 import { AcoerError } from '../errors';
-import { shownJson } from '../json';
 import type { ModelFetchOptions } from '../models';
-import type { Patience } from '../run';
 import type { RunSummary, TrainEvent, TrainStep } from '../life/events';
-import { openFork, type ForkPoint } from './fork';
-import type { GivenParts } from './inputs';
+import { openFork } from './fork';
 import { setUpError } from '../life/life';
 import { startWork } from './work';
 import { closedRun, openedRun, type OpenRun } from '../life/open-runs';
-import { openModel, type SamplerMaker } from './opened';
+import { openModel } from './opened';
+import { givenOptions, type TrainOptions, type TrainSettings } from './options';
 import { finishedRun, GRPO, type TrainAsked, type TrainOpening } from './opening';
-import { plainParts, type PlainOptions } from './plain';
+import { plainParts } from './plain';
 import { beginRun, Teller } from '../life/begin';
 import type { RunDriver } from '../life/driver';
 import { resumeCommand } from '../life/method';
 import { openNew, openResumed } from '../life/opening';
 import type { LoopStep } from '../grpo/step';
-import { checkSinks, type Sink } from '../life/sinks';
-import { givenTokenizer } from '../tokenizer';
-import { givenDataset } from '../data';
-import { needFunction, needMethods, needObject, needSignal } from '../border';
-
-/** Settings of the configuration, which override those of a preset, and how to run. */
-export interface TrainOptions
-  extends Omit<ConfigInput, 'sinks' | keyof PlainOptions>, PlainOptions, GivenParts {
-  /**
-   * Where the run's numbers go besides its own files: objects, or modules as in a configuration.
-   * @default []
-   */
-  sinks?: readonly (Sink | string)[];
-  /** Default: `tiny` for the embedded model, else `paper`. */
-  preset?: string;
-  /** The run's folder. Default: runs/<date>-<name>. */
-  out?: string;
-  /** Folder of a run to resume under its own configuration; some settings may be changed. */
-  resume?: string;
-  /**
-   * With `resume`: continue although this has changed since the checkpoint; the run shows it. Everything else
-   * must be the same.
-   * @default []
-   */
-  acceptChanged?: readonly 'reward'[];
-  /**
-   * With `resume` or `fork`: load the judge, rewards and sinks in files that the run names, although nobody
-   * named them on this machine (SECURITY.md). Files that these options name need no trust.
-   * @default false
-   */
-  trust?: boolean;
-  /** A run's checkpoint to continue from, in a new folder and with the settings given here. */
-  fork?: ForkPoint;
-  /** How long a cancelled, hung call may take to return before the run ends without it. Default 30,000 ms. */
-  hangGraceMs?: number;
-  /**
-   * Ends this process with exit code 1 when its main thread is blocked for longer than the watchdog allows
-   * and `onHang` is `stop`: nothing else can end such a run. For programs that do nothing but the run.
-   * Default false.
-   */
-  exitWhenBlocked?: boolean;
-  /** Makes the sampler for rollouts. Default: the engine's. Evaluations always sample with the engine. */
-  sampler?: SamplerMaker;
-  /** How long to wait for space on a full disk. */
-  patience?: Patience;
-  /** Ends the run at once with INTERRUPTED; it can be resumed from the last finished step. */
-  signal?: AbortSignal;
-  onEvent?: (event: TrainEvent) => void;
-  /** Start even if the plan says the run will not fit in memory. Default false: BAD_CONFIG before loading. */
-  ignorePlan?: boolean;
-}
 
 type TrainDriver = RunDriver<LoopStep, RunSummary>;
 
@@ -166,35 +113,6 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
   }
 }
 
-/** The settings among the options. */
-function settingsOf({
-  out: _out,
-  resume: _resume,
-  fork: _fork,
-  acceptChanged: _acceptChanged,
-  trust: _trust,
-  signal: _signal,
-  patience: _patience,
-  hangGraceMs: _hangGraceMs,
-  exitWhenBlocked: _exitWhenBlocked,
-  onEvent: _onEvent,
-  ignorePlan: _ignorePlan,
-  sampler: _sampler,
-  engine: _engine,
-  tokenizer: _tokenizer,
-  trainData: _trainData,
-  evalData: _evalData,
-  dataset: _dataset,
-  evalDataset: _evalDataset,
-  reward: _reward,
-  judge: _judge,
-  sinks,
-  ...settings
-}: TrainOptions): TrainAsked['settings'] {
-  const modules = sinks?.filter((sink) => typeof sink === 'string');
-  return { ...settings, ...(modules && { sinks: modules }) };
-}
-
 /** Opens the run's directory and reads its inputs. */
 async function openRun(
   { out, resume, fork, signal }: TrainOptions,
@@ -209,67 +127,18 @@ async function openRun(
   }
 }
 
-/** @throws BAD_ARGUMENT naming the option that is not what it must be */
-function givenOptions(options: TrainOptions): TrainOptions {
-  needObject('the options of train()', options);
-  const { signal, onEvent, sampler, sinks, engine, tokenizer, trainData, evalData } = options;
-  needSignal('signal', signal);
-  if (onEvent !== undefined) needFunction('onEvent', onEvent);
-  if (sampler !== undefined) needFunction('sampler', sampler);
-  if (engine !== undefined) needMethods('engine', engine, ['loadModel', 'memory', 'dispose']);
-  checkSinks(sinks);
-  return {
-    ...options,
-    ...(tokenizer !== undefined && { tokenizer: givenTokenizer('tokenizer', tokenizer) }),
-    ...(trainData !== undefined && { trainData: givenDataset('trainData', trainData) }),
-    ...(evalData !== undefined && { evalData: givenDataset('evalData', evalData) }),
-  };
-}
-
-/** @throws BAD_CONFIG for something that cannot be accepted, or for a run that is not resumed */
-function checkedAcceptance({ acceptChanged = [], resume }: TrainOptions): readonly 'reward'[] {
-  const unknown = acceptChanged.find((what) => (what as string) !== 'reward');
-  if (unknown !== undefined) {
-    throw new AcoerError('BAD_CONFIG', `acceptChanged can name reward only, not ${shownJson(unknown)}.`);
-  }
-  if (acceptChanged.length > 0 && resume === undefined) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      'acceptChanged is about resuming a run: leave it out, or name resume.',
-    );
-  }
-  return acceptChanged;
-}
-
-/** @throws BAD_CONFIG for a new run, all of whose code its caller names */
-function checkedTrust({ trust = false, resume, fork }: TrainOptions): boolean {
-  if (typeof trust !== 'boolean') {
-    throw new AcoerError('BAD_CONFIG', `trust must be true or false, not ${shownJson(trust)}.`);
-  }
-  if (trust && resume === undefined && fork === undefined) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      'trust is about a run to resume or to fork: leave it out, or name one.',
-    );
-  }
-  return trust;
-}
-
 /**
  * Opens a run, new, forked or resumed; it trains when it is iterated over or its `result()` is awaited. Resolves
  * once the model is loaded.
  *
+ * @param settings what a configuration file can hold; for a run to resume or to fork, those to change
  * @throws BAD_ARGUMENT, BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS, RUN_LOCKED before anything is loaded; LOAD_FAILED, DEVICE,
  * ... from the engine
  */
-export async function train(given: TrainOptions = {}): Promise<TrainRun> {
-  const options = givenOptions(given);
-  const { resume, fork, signal, onEvent, tokenizer, trainData, evalData } = options;
-  if (resume !== undefined && fork !== undefined) {
-    throw new AcoerError('BAD_CONFIG', 'A run is either resumed or forked: leave out resume or fork.');
-  }
-  const acceptChanged = checkedAcceptance(options);
-  const trust = checkedTrust(options);
+export async function train(settings: TrainSettings = {}, given: TrainOptions = {}): Promise<TrainRun> {
+  const options = givenOptions(settings, given);
+  const { resume, signal, onEvent, tokenizer, trainData, evalData } = options;
+  const { acceptChanged = [], trust = false } = options;
   const teller = new Teller<TrainEvent>(onEvent);
   const { tell, warn } = teller;
   const plain = plainParts(options);
@@ -278,9 +147,8 @@ export async function train(given: TrainOptions = {}): Promise<TrainRun> {
     onProgress: (progress) => tell({ type: 'download', ...progress }),
     onNotice: warn,
   };
-  const settings = { ...settingsOf(options), ...plain.settings };
   const parts = { tokenizer, trainData, evalData, ...plain.parts };
-  const asked = { settings, parts, fetching, acceptChanged, trust };
+  const asked = { settings: { ...settings, ...plain.settings }, parts, fetching, acceptChanged, trust };
   const finished = resume === undefined ? null : finishedRun(resume, asked);
   if (finished !== null) {
     warn(`${resume} has made all of its ${finished.config.maxSteps} steps: nothing is left to do.`);

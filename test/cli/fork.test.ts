@@ -1,19 +1,16 @@
-import { forkOptions } from '../../src/cli/fork';
+import { forkCall } from '../../src/cli/fork';
 import { ProgressView } from '../../src/cli/view/progress';
 
 test('a fork takes the run, the step and only the settings given', () => {
   const flags = { at: 40, set: ['reward=acc', 'learningRate=1e-4'], seed: 7, out: 'runs/b' };
-  expect(forkOptions('runs/a', flags)).toEqual({
-    fork: { run: 'runs/a', at: 40 },
-    reward: 'acc',
-    learningRate: 1e-4,
-    seed: 7,
-    out: 'runs/b',
-  });
+  expect(forkCall('runs/a', flags)).toEqual([
+    { reward: 'acc', learningRate: 1e-4, seed: 7 },
+    { fork: { run: 'runs/a', at: 40 }, out: 'runs/b' },
+  ]);
 });
 
 test('a fork without --at is rejected', () => {
-  expect(() => forkOptions('runs/a', { set: [] })).toThrow('--at is required');
+  expect(() => forkCall('runs/a', { set: [] })).toThrow('--at is required');
 });
 
 test('the view reports why the health of a run changed, and where a rollback went', () => {

@@ -59,12 +59,12 @@ test('a run whose reward a program had registered says so when it is resumed', a
     evalProblems: 0,
     evalSampledProblems: 0,
   };
-  await (await train({ ...settings, reward: 'of-this-program', out })).result();
-  await expect(train({ ...settings, out })).rejects.toMatchObject({
+  await (await train({ ...settings, reward: 'of-this-program' }, { out })).result();
+  await expect(train(settings, { out })).rejects.toMatchObject({
     code: 'RUN_EXISTS',
     message: expect.stringContaining('or resume of train()'),
   });
   const { code, stderr } = await ended(spawnAcoer('train', '--resume', out, '--max-steps', '2'));
   expect(code).toBe(2);
-  expect(stderr).toContain("call registerReward('of-this-program', ...) before train({ resume })");
+  expect(stderr).toContain("call registerReward('of-this-program', ...) before train({}, { resume })");
 });

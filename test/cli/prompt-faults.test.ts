@@ -83,19 +83,20 @@ test('training says it once, and gives the model what the system says', async ()
   const onEvent = (event: TrainEvent) => {
     if (event.type === 'warning') warnings.push(event.message);
   };
-  const run = await train({
-    model: 'tiny',
-    dataset: file,
-    promptTemplate: 'Solve {problem}',
-    maxSteps: 1,
-    promptsPerStep: 2,
-    maxCompletionLength: 16,
-    evalMaxNewTokens: 16,
-    evalProblems: 8,
-    evalSampledProblems: 0,
-    out: join(folder, 'run'),
-    onEvent,
-  });
+  const run = await train(
+    {
+      model: 'tiny',
+      dataset: file,
+      promptTemplate: 'Solve {problem}',
+      maxSteps: 1,
+      promptsPerStep: 2,
+      maxCompletionLength: 16,
+      evalMaxNewTokens: 16,
+      evalProblems: 8,
+      evalSampledProblems: 0,
+    },
+    { out: join(folder, 'run'), onEvent },
+  );
   await run.result();
   expect(warnings.filter((message) => message.includes('tokenizer'))).toEqual([LOST(40)]);
   const { stdout } = await acoer('show', join(folder, 'run'), '--json');

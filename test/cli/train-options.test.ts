@@ -2,15 +2,15 @@ import { mkdtempSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { define, trainOptions } from '../../src/cli/train';
+import { define, trainCall } from '../../src/cli/train';
 
-/** The options of `train` for the command line `words`. */
-function optionsOf(...words: string[]) {
+/** What `train` is called with for the command line `words`. */
+function callOf(...words: string[]) {
   const command = new Command('train').exitOverride();
   define(command);
-  let seen: ReturnType<typeof trainOptions> | undefined;
-  command.action((config: string | undefined, flags: Parameters<typeof trainOptions>[1]) => {
-    seen = trainOptions(config, flags);
+  let seen: ReturnType<typeof trainCall> | undefined;
+  command.action((config: string | undefined, flags: Parameters<typeof trainCall>[1]) => {
+    seen = trainCall(config, flags);
   });
   command.parse(words, { from: 'user' });
   return seen!;
@@ -20,13 +20,13 @@ const folder = mkdtempSync(join(tmpdir(), 'acoer-cli-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test('no options give the embedded default', () => {
-  expect(optionsOf()).toMatchObject({ model: 'tiny', reward: 'acoer', maxSteps: 200, out: undefined });
+  expect(callOf()).toMatchObject([{ model: 'tiny', reward: 'acoer', maxSteps: 200 }, { out: undefined }]);
 });
 
 test('--set overrides options, options override the file, the file overrides the preset', () => {
   const file = join(folder, 'run.yaml');
   writeFileSync(file, 'preset: slide\nseed: 1\nmaxSteps: 10\nlearningRate: 0.001\n');
-  const options = optionsOf(
+  const call = callOf(
     file,
     '--max-steps',
     '20',
@@ -39,32 +39,39 @@ test('--set overrides options, options override the file, the file overrides the
     '--out',
     'x',
   );
-  expect(options).toMatchObject({
-    lrSchedulerType: 'constant',
-    learningRate: 0.001,
-    maxSteps: 20,
-    seed: 3,
-    reward: 'grpo-lp',
-    out: 'x',
-  });
+  expect(call).toMatchObject([
+    {
+      lrSchedulerType: 'constant',
+      learningRate: 0.001,
+      maxSteps: 20,
+      seed: 3,
+      reward: 'grpo-lp',
+    },
+    { out: 'x' },
+  ]);
 });
 
 test('presets', () => {
-  expect(optionsOf('--preset', 'slide', '--reward', 'grpo-lp')).toMatchObject({
+  expect(callOf('--preset', 'slide', '--reward', 'grpo-lp')[0]).toMatchObject({
     lrSchedulerType: 'constant',
     model: 'tiny',
   });
-  expect(optionsOf('--preset', 'paper')).toMatchObject({ numGenerations: 16, promptsPerStep: 1 });
-  expect(() => optionsOf('--preset', 'papre')).toThrow('did you mean `paper`?');
+  expect(callOf('--preset', 'paper')[0]).toMatchObject({ numGenerations: 16, promptsPerStep: 1 });
+  expect(() => callOf('--preset', 'papre')).toThrow('did you mean `paper`?');
 });
 
 test('--resume takes the folder it names, or --out', () => {
   mkdirSync(join(folder, 'run'));
-  expect(optionsOf('--resume', 'runs/a')).toEqual({ resume: 'runs/a' });
-  expect(optionsOf('--out', 'runs/b', '--resume')).toEqual({ resume: 'runs/b' });
-  expect(optionsOf('--resume', 'runs/a', '--set', 'saveSteps=2', '--max-steps', '9')).toEqual({
-    resume: 'runs/a',
-    saveSteps: 2,
-    maxSteps: 9,
-  });
+  expect(callOf('--resume', 'runs/a')).toEqual([{}, { resume: 'runs/a' }]);
+  expect(callOf('--out', 'runs/b', '--resume')).toEqual([{}, { resume: 'runs/b' }]);
+  expect(callOf('--resume', 'runs/a', '--set', 'saveSteps=2', '--max-steps', '9')).toEqual([
+    { saveSteps: 2, maxSteps: 9 },
+    { resume: 'runs/a' },
+  ]);
+});
+
+test('an option of train() is no setting, also for a run that is resumed', () => {
+  for (const words of [[], ['--resume', 'runs/a']]) {
+    expect(() => callOf(...words, '--set', 'trust=true')).toThrow('Configuration: trust: unknown setting');
+  }
 });

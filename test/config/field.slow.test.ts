@@ -162,7 +162,7 @@ const SMALL: ConfigInput = {
 async function fiveSteps(name: string, model: string) {
   const out = join(root, `${name}-${model === 'tiny' ? 'embedded' : 'random'}`);
   const { preset: _, ...settings } = readConfigFile(pathOf(name));
-  const run = await train({ ...settings, ...SMALL, model, preset: 'paper', out });
+  const run = await train({ ...settings, ...SMALL, model, preset: 'paper' }, { out });
   await run.result();
   const lines = readMetrics(join(out, 'metrics.jsonl'));
   expect(lines).toHaveLength(5);

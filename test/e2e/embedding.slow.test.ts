@@ -39,7 +39,7 @@ describe('before the addon is built', () => {
       'pure.mjs',
       `import { train, verifyAnswer } from 'acoer';
        const { correct } = verifyAnswer('1/2', '\\\\boxed{0.5}');
-       const run = train({ model: 'tiny', out: 'not-begun', maxSteps: 1 }).then((run) => run.result());
+       const run = train({ model: 'tiny', maxSteps: 1 }, { out: 'not-begun' }).then((run) => run.result());
        const { code, message } = await run.catch((error) => error);
        console.log(JSON.stringify({ correct, code, message }));`,
     );
@@ -109,7 +109,7 @@ describe('with the addon built', () => {
       'abort.mjs',
       `import { train } from 'acoer';
        const controller = new AbortController();
-       const run = await train({ model: 'tiny', out: 'aborted', ...${SHORT}, maxSteps: 6, saveSteps: 1, signal: controller.signal });
+       const run = await train({ model: 'tiny', ...${SHORT}, maxSteps: 6, saveSteps: 1 }, { out: 'aborted', signal: controller.signal });
        let before = 0, code = null;
        try {
          for await (const step of run) {
@@ -120,7 +120,7 @@ describe('with the addon built', () => {
          code = error.code;
        }
        const after = [];
-       for await (const step of await train({ resume: 'aborted' })) after.push(step.index);
+       for await (const step of await train({}, { resume: 'aborted' })) after.push(step.index);
        console.log(JSON.stringify({ code, before, after }));`,
     );
     expect(code).toBe('INTERRUPTED');
@@ -137,7 +137,7 @@ describe('with the addon built', () => {
        (async () => {
          const losses = [];
          for (const out of ['first', 'second']) {
-           const run = await train({ model: 'tiny', out, threads: 1, ...${SHORT} });
+           const run = await train({ model: 'tiny', threads: 1, ...${SHORT} }, { out });
            const own = [];
            for await (const step of run) own.push(step.metrics.loss, step.metrics.reward, step.metrics.grad_norm);
            losses.push(own);
@@ -176,7 +176,7 @@ describe('with the addon built', () => {
       `import { train } from 'acoer';
        const go = async (out, reward) => {
          let last = 0;
-         for await (const step of await train({ model: 'tiny', reward, out, threads: 1, ...${SHORT} })) last = step.index;
+         for await (const step of await train({ model: 'tiny', reward, threads: 1, ...${SHORT} }, { out })) last = step.index;
          return last;
        };
        console.log(JSON.stringify(await Promise.all([go('left', 'acoer'), go('right', 'acc')])));`,
@@ -192,7 +192,7 @@ describe('TypeScript', () => {
 
     export async function loop(signal: AbortSignal): Promise<StepMetrics[]> {
       registerReward('mine', (rollout, group) => (rollout.correct ? 1 : 0) / group.rollouts.length);
-      const run = await train({ model: 'tiny', reward: 'mine', maxSteps: 100, signal });
+      const run = await train({ model: 'tiny', reward: 'mine', maxSteps: 100 }, { signal });
       const all: StepMetrics[] = [];
       for await (const step of run) {
         const { index, metrics }: TrainStep = step;
@@ -216,6 +216,8 @@ describe('TypeScript', () => {
     void train({ model: 'tiny', lossType: 3 });
     // @ts-expect-error steps are counted by number
     void train({ maxSteps: 'many' });
+    // @ts-expect-error a signal is an option
+    void train({ signal: new AbortController().signal });
   `;
 
   test.each([

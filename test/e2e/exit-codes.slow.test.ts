@@ -273,7 +273,7 @@ describe('the exit code is 1 when', () => {
 
 describe('train() in a program', () => {
   const small = (out: string) =>
-    `{ model: 'tiny', out: ${JSON.stringify(out)}, maxSteps: 2, promptsPerStep: 2, numGenerations: 2, maxCompletionLength: 8, evalProblems: 0, evalSampledProblems: 0, threads: 1 }`;
+    `{ model: 'tiny', maxSteps: 2, promptsPerStep: 2, numGenerations: 2, maxCompletionLength: 8, evalProblems: 0, evalSampledProblems: 0, threads: 1 }, { out: ${JSON.stringify(out)} }`;
 
   test('that is never begun says so and frees its lock when the process ends', async () => {
     const run = join(folder, 'never begun');

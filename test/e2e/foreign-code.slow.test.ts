@@ -276,7 +276,7 @@ describe('modules that the user has named', () => {
     expect(await run('train', '--resume', own, '--max-steps', '4')).toMatchObject(refused);
     expect(await run('fork', own, '--at', '2', '--out', newPath('fork'))).toMatchObject(refused);
     expect(await evaluated(own)).toMatchObject(refused);
-    await expect(library.train({ resume: own, maxSteps: 4 })).rejects.toMatchObject({ code: 'BAD_INPUT', message: expect.stringContaining('trust: true') as string }); // prettier-ignore
+    await expect(library.train({ maxSteps: 4 }, { resume: own })).rejects.toMatchObject({ code: 'BAD_INPUT', message: expect.stringContaining('trust: true') as string }); // prettier-ignore
     expect(await evaluated(own, '--trust')).toMatchObject({ code: 0 });
     expect(await evaluated(own)).toMatchObject({ code: 0 });
     expect(await run('train', '--resume', own, '--max-steps', '4')).toMatchObject(refused);
@@ -304,6 +304,6 @@ describe('modules that the user has named', () => {
   test('--trust goes with a run', async () => {
     expect(await run('train', ...SMALL, '--trust')).toMatchObject({ code: 2 });
     expect(await run('eval', '--model', 'tiny', '--benchmark', 'tiny', '--trust')).toMatchObject({ code: 2 });
-    await expect(library.train({ trust: true })).rejects.toMatchObject({ code: 'BAD_CONFIG' });
+    await expect(library.train({}, { trust: true })).rejects.toMatchObject({ code: 'BAD_CONFIG' });
   });
 });

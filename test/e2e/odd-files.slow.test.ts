@@ -41,7 +41,7 @@ const settings = {
 
 const base = join(root, 'base');
 beforeAll(async () => {
-  await (await train({ ...settings, out: base })).result();
+  await (await train(settings, { out: base })).result();
 });
 
 /** A copy that can be resumed. */
@@ -149,13 +149,10 @@ describe('metrics.jsonl under a run that goes on', () => {
   test.each(changes)('%s: every line is there at the end, and it is said once', async (_, change) => {
     const out = newPath('run');
     const warnings: string[] = [];
-    const run = await train({
-      ...settings,
-      maxSteps: 8,
-      evalProblems: 0,
-      out,
-      onEvent: (event) => event.type === 'warning' && void warnings.push(event.message),
-    });
+    const run = await train(
+      { ...settings, maxSteps: 8, evalProblems: 0 },
+      { out, onEvent: (event) => event.type === 'warning' && void warnings.push(event.message) },
+    );
     for await (const { index } of run) if ([3, 6].includes(index)) change(join(out, 'metrics.jsonl'));
     const lines = readMetrics(join(out, 'metrics.jsonl'));
     expect(lines.map(({ step }) => step)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
@@ -168,7 +165,7 @@ describe('metrics.jsonl under a run that goes on', () => {
 
   test('the whole folder replaced by its copy: the run ends as when its lock is lost', async () => {
     const out = newPath('run');
-    const run = await train({ ...settings, maxSteps: 8, evalProblems: 0, out });
+    const run = await train({ ...settings, maxSteps: 8, evalProblems: 0 }, { out });
     const swap = async () => {
       for await (const { index } of run) {
         if (index !== 3) continue;

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { replay, train, type ReplayReport, type TrainOptions } from '../../src/train';
+import { replay, train, type ReplayReport, type TrainSettings } from '../../src/train';
 import { registerReward } from '../../src/rewards/registry';
 import { readMetrics, readRollbacks, RunDirectory } from '../../src/run';
 import { acoer, ended, spawnAcoer } from '../helpers/cli';
@@ -26,9 +26,9 @@ const settings = {
   saveSteps: 1,
 } as const;
 
-async function run(name: string, more: TrainOptions): Promise<RunDirectory> {
+async function run(name: string, more: TrainSettings): Promise<RunDirectory> {
   const out = join(folder, name);
-  await (await train({ ...settings, ...more, out })).result();
+  await (await train({ ...settings, ...more }, { out })).result();
   return new RunDirectory(out);
 }
 

@@ -7,7 +7,7 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createEngine, type AcoerError, type Engine } from '../../src';
-import { train, type TrainOptions } from '../../src/train';
+import { train, type TrainOptions, type TrainSettings } from '../../src/train';
 import { copyAsCrashed, untimedFiles } from '../helpers/run-files';
 
 jest.setTimeout(600_000);
@@ -23,7 +23,7 @@ afterAll(async () => {
 });
 
 const STEPS = 9;
-const SHARED: TrainOptions = {
+const SHARED: TrainSettings = {
   preset: 'tiny',
   maxSteps: STEPS,
   promptsPerStep: 2,
@@ -38,7 +38,7 @@ const SHARED: TrainOptions = {
   keepCheckpoints: null,
 };
 
-const CASES: [string, TrainOptions][] = [
+const CASES: [string, TrainSettings][] = [
   ['a checkpoint at every step', { saveSteps: 1 }],
   [
     'a checkpoint at every third step, a KL term, several updates per batch',
@@ -68,9 +68,13 @@ const rollbacksOf = (folder: string) => {
 };
 
 /** The error code a run ends with; null: it finishes. `onStep` is called after each step. */
-async function endOf(options: TrainOptions, onStep: (index: number) => void = () => undefined) {
+async function endOf(
+  settings: TrainSettings,
+  options: TrainOptions,
+  onStep: (index: number) => void = () => undefined,
+) {
   try {
-    for await (const { index } of await train({ ...options, engine })) onStep(index);
+    for await (const { index } of await train(settings, { ...options, engine })) onStep(index);
     return null;
   } catch (error) {
     return (error as AcoerError).code;
@@ -78,7 +82,7 @@ async function endOf(options: TrainOptions, onStep: (index: number) => void = ()
 }
 
 async function expectSameEnd(copy: string, expected: Map<string, unknown>, end: string | null) {
-  expect(await endOf({ resume: copy })).toBe(end);
+  expect(await endOf({}, { resume: copy })).toBe(end);
   const found = untimedFiles(copy);
   expect([...found.keys()]).toEqual([...expected.keys()]);
   for (const [file, content] of expected) {
@@ -89,7 +93,7 @@ async function expectSameEnd(copy: string, expected: Map<string, unknown>, end: 
 test.each(CASES)('%s', async (name, settings) => {
   const folder = join(root, name.replace(/\W+/g, '-'));
   const copies: string[] = [];
-  const end = await endOf({ ...SHARED, ...settings, out: folder }, (index) => {
+  const end = await endOf({ ...SHARED, ...settings }, { out: folder }, (index) => {
     const copy = `${folder}-${copies.length + 1}-step-${index}`;
     copyAsCrashed(folder, copy);
     copies.push(copy);

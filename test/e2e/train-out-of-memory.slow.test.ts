@@ -2,7 +2,7 @@
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { train, type TrainOptions } from '../../src/train';
+import { train, type TrainSettings } from '../../src/train';
 import type { MetricName } from '../../src/metric-names';
 import { completionTables, readCompletions, readMetrics } from '../../src/run';
 import { ended, spawnAcoer } from '../helpers/cli';
@@ -13,7 +13,7 @@ jest.setTimeout(300_000);
 const root = mkdtempSync(join(tmpdir(), 'acoer-train-oom-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
-const SETTINGS: TrainOptions = {
+const SETTINGS: TrainSettings = {
   preset: 'tiny',
   device: 'cpu',
   threads: 1,
@@ -22,7 +22,6 @@ const SETTINGS: TrainOptions = {
   evalSampledProblems: 0,
   saveSteps: 1,
   completionsSteps: 1,
-  ignorePlan: true,
 };
 /** A step of this run takes 180 MB of tensors in one pass of 5,150 tokens. */
 const LIMIT = 20e6;
@@ -35,17 +34,19 @@ const textsOf = async (folder: string) => {
   return tables.flat().map(({ step, promptIndex, completion }) => ({ step, promptIndex, completion }));
 };
 
-async function runTo(name: string, changes: TrainOptions) {
+async function runTo(name: string, changes: TrainSettings) {
   const out = join(root, name);
   const warnings: string[] = [];
-  const run = await train({
-    ...SETTINGS,
-    ...changes,
-    out,
-    onEvent: (event) => {
-      if (event.type === 'warning') warnings.push(event.message);
+  const run = await train(
+    { ...SETTINGS, ...changes },
+    {
+      out,
+      ignorePlan: true,
+      onEvent: (event) => {
+        if (event.type === 'warning') warnings.push(event.message);
+      },
     },
-  });
+  );
   await run.result();
   return { out, warnings };
 }
@@ -81,18 +82,21 @@ test('passes are split until they fit: the same completions, the same numbers up
 
 test('stopped and resumed: byte for byte the uninterrupted run, without learning the limit again', async () => {
   const out = join(root, 'resumed');
-  const run = await train({ ...SETTINGS, out, memoryLimitBytes: LIMIT });
+  const run = await train({ ...SETTINGS, memoryLimitBytes: LIMIT }, { out, ignorePlan: true });
   await run.next();
   run.stop();
   await expect(run.result()).rejects.toMatchObject({ code: 'INTERRUPTED' });
   const again: string[] = [];
-  const resumed = await train({
-    resume: out,
-    ignorePlan: true,
-    onEvent: (event) => {
-      if (event.type === 'warning') again.push(event.message);
+  const resumed = await train(
+    {},
+    {
+      resume: out,
+      ignorePlan: true,
+      onEvent: (event) => {
+        if (event.type === 'warning') again.push(event.message);
+      },
     },
-  });
+  );
   await resumed.result();
   expect(again).toEqual([]);
   expect(untimedFiles(out)).toEqual(untimedFiles(limited));
@@ -100,7 +104,7 @@ test('stopped and resumed: byte for byte the uninterrupted run, without learning
 
 test('too little for one sequence: exit 1 with a sentence, and the run can resume with more', async () => {
   const out = join(root, 'too-little');
-  const begun = await train({ ...SETTINGS, out });
+  const begun = await train(SETTINGS, { out, ignorePlan: true });
   await begun.next();
   begun.stop();
   await begun.result().catch(() => undefined);

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { resolveConfig } from '../../src/config';
-import { train, type TrainEvent, type TrainOptions } from '../../src/train';
+import { train, type TrainEvent } from '../../src/train';
 import { NOTHING_LEARNT, stillLearnt, type LearntLimits } from '../../src/grpo/memory';
 import { readMetrics } from '../../src/run';
 import type { StepMetrics } from '../../src/types';
@@ -10,11 +10,12 @@ import { FakeEngine, type FakeFaults } from '../helpers/fake-engine';
 import { failureOf } from '../helpers/engine-calls';
 import { fakeRun, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';
 import { untimedFiles } from '../helpers/run-files';
+import { asCall, type Given } from '../helpers/given';
 
 jest.setTimeout(300_000);
 afterAll(removeFakeRuns);
 
-const SETTINGS: TrainOptions = {
+const SETTINGS: Given = {
   maxSteps: 6,
   promptsPerStep: 2,
   numGenerations: 8,
@@ -33,14 +34,14 @@ interface Whole {
   warnings: string[];
 }
 
-async function runWhole(faults: FakeFaults, more: TrainOptions = {}): Promise<Whole> {
+async function runWhole(faults: FakeFaults, more: Given = {}): Promise<Whole> {
   const engine = new FakeEngine(faults);
   const warnings: string[] = [];
   const onEvent = (event: TrainEvent) => {
     if (event.type === 'warning') warnings.push(event.message);
   };
   const options = fakeRun({ ...SETTINGS, onEvent, ...more, engine });
-  await (await train(options)).result();
+  await (await train(...asCall(options))).result();
   return { folder: options.out, engine, warnings };
 }
 
@@ -126,17 +127,19 @@ describe('a limit that was learnt', () => {
     });
     const { tokenizer, trainData, evalData } = fakeRun();
     const warnings: string[] = [];
-    const resumed = await train({
-      resume: folder,
-      maxSteps: 5,
-      tokenizer,
-      trainData,
-      evalData,
-      engine: new FakeEngine(faults),
-      onEvent: (event) => {
-        if (event.type === 'warning') warnings.push(event.message);
+    const resumed = await train(
+      { maxSteps: 5 },
+      {
+        resume: folder,
+        tokenizer,
+        trainData,
+        evalData,
+        engine: new FakeEngine(faults),
+        onEvent: (event) => {
+          if (event.type === 'warning') warnings.push(event.message);
+        },
       },
-    });
+    );
     await resumed.result();
     expect(warnings.filter((message) => /training|scoring|rollout/.test(message))).toEqual([]);
     expect(numbers(folder).map((line) => line['memory/max_slots'])).toEqual(
@@ -147,20 +150,17 @@ describe('a limit that was learnt', () => {
   test('gives the same files when the run is stopped and resumed after every step', async () => {
     const whole = await runWhole(faults);
     const options = fakeRun({ ...SETTINGS, engine: new FakeEngine(faults), out: newFolder() });
-    let run = await train(options);
+    let run = await train(...asCall(options));
     for (let stops = 0; stops < 20; stops++) {
       await run.next();
       run.stop();
       const ended = await run.result().catch((error: { code: string }) => error.code);
       if (ended !== 'INTERRUPTED') break;
       const { tokenizer, trainData, evalData } = fakeRun();
-      run = await train({
-        resume: options.out,
-        tokenizer,
-        trainData,
-        evalData,
-        engine: new FakeEngine(faults),
-      });
+      run = await train(
+        {},
+        { resume: options.out, tokenizer, trainData, evalData, engine: new FakeEngine(faults) },
+      );
     }
     expect(untimedFiles(options.out)).toEqual(untimedFiles(whole.folder));
   });
@@ -177,9 +177,9 @@ describe('a limit that was learnt', () => {
 });
 
 describe('what cannot be made smaller', () => {
-  async function failing(faults: FakeFaults, more: TrainOptions = {}) {
+  async function failing(faults: FakeFaults, more: Given = {}) {
     const options = fakeRun({ ...SETTINGS, ...more, engine: new FakeEngine(faults) });
-    const run = await train(options);
+    const run = await train(...asCall(options));
     return { folder: options.out, error: await failureOf(() => run.result()) };
   }
 
@@ -196,7 +196,7 @@ describe('what cannot be made smaller', () => {
     expect(error.message).toMatch(/lower maxCompletionLength/);
     const { tokenizer, trainData, evalData } = fakeRun();
     await (
-      await train({ resume: folder, tokenizer, trainData, evalData, engine: new FakeEngine() })
+      await train({}, { resume: folder, tokenizer, trainData, evalData, engine: new FakeEngine() })
     ).result();
     const clean = await runWhole({}, { evalProblems: 0, evalSampledProblems: 0 });
     expect(metricsOf(folder)).toEqual(metricsOf(clean.folder));

@@ -56,7 +56,7 @@ beforeAll(async () => {
   for (const [name, config] of Object.entries(RUNS)) {
     const out = join(root, String(written.size));
     const small = { evalProblems: 0, evalSampledProblems: 0, completionsSteps: 0, saveSteps: 0 };
-    await (await train({ model: 'tiny', out, ...small, ...config })).result();
+    await (await train({ model: 'tiny', ...small, ...config }, { out })).result();
     written.set(name, readMetrics(join(out, 'metrics.jsonl')));
   }
   const out = join(root, 'supervised');
@@ -94,7 +94,7 @@ test("a user's reward writes metrics under its own names", async () => {
   });
   const out = join(root, 'counting');
   const small = { evalProblems: 0, evalSampledProblems: 0, completionsSteps: 0, saveSteps: 0, maxSteps: 1 };
-  await (await train({ model: 'tiny', reward: 'counting', out, ...small })).result();
+  await (await train({ model: 'tiny', reward: 'counting', ...small }, { out })).result();
   const [line] = readMetrics(join(out, 'metrics.jsonl'));
   expect(line!['counting/batches']).toBe(1);
   expect(isKnownMetric('counting/batches')).toBe(false);

@@ -1,12 +1,13 @@
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type StepPhase } from '../../src/grpo';
-import { replay, train, type TrainEvent, type TrainOptions } from '../../src/train';
+import { replay, train, type TrainEvent } from '../../src/train';
 import { registerReward } from '../../src/rewards/registry';
 import { readRollbacks, RunDirectory } from '../../src/run';
 import { FakeEngine, type FakeCall, type FakeFaults } from '../helpers/fake-engine';
 import { fakeParts, fakeRun, filesOf, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';
 import { copyAsCrashed } from '../helpers/run-files';
+import { asCall, type Given } from '../helpers/given';
 
 afterAll(removeFakeRuns);
 
@@ -20,14 +21,14 @@ registerReward('sometimes-huge', ({ text, correct }) => {
 
 /** The step that is refused, and the settings that make a run have the phase. */
 const BAD = 5;
-const settingsOf = (phase: StepPhase): TrainOptions => ({
+const settingsOf = (phase: StepPhase): Given => ({
   evalProblems: 0,
   ...(phase === 'score' && { numIterations: 2 }),
   ...(phase === 'advantages' && { reward: 'sometimes-huge' }),
 });
 
 /** Faults that make only `phase` of step `BAD` not finite under `settings`, found in a run without faults. */
-async function faultIn(phase: StepPhase, settings: TrainOptions): Promise<FakeFaults> {
+async function faultIn(phase: StepPhase, settings: Given): Promise<FakeFaults> {
   overflowing.clear();
   const calls: { call: FakeCall; key: string }[] = [];
   const keyOf = (on: { ids: Int32Array; seed: bigint | null; theta: readonly number[] }) =>
@@ -37,7 +38,7 @@ async function faultIn(phase: StepPhase, settings: TrainOptions): Promise<FakeFa
     return false;
   };
   const clean = fakeRun({ ...settings, nonFinitePolicy: 'skip', saveSteps: 0, ...fakeParts({ nonFinite }) });
-  for await (const { index } of await train(clean)) if (index === BAD) break;
+  for await (const { index } of await train(...asCall(clean))) if (index === BAD) break;
   if (phase === 'advantages') {
     for (const text of texts.slice(-32)) overflowing.add(text);
     return {};
@@ -61,13 +62,13 @@ interface Refused {
 const runs = new Map<string, Promise<Refused>>();
 
 /** Tests that ask for the same run share it, and must leave its folder unchanged. */
-function refusing(phase: StepPhase, more: TrainOptions = {}): Promise<Refused> {
+function refusing(phase: StepPhase, more: Given = {}): Promise<Refused> {
   const key = JSON.stringify([phase, more]);
   if (!runs.has(key)) runs.set(key, refusedRun(phase, more));
   return runs.get(key)!;
 }
 
-async function refusedRun(phase: StepPhase, more: TrainOptions): Promise<Refused> {
+async function refusedRun(phase: StepPhase, more: Given): Promise<Refused> {
   const settings = { ...settingsOf(phase), ...more };
   const faults = await faultIn(phase, settings);
   const events: TrainEvent[] = [];
@@ -85,13 +86,13 @@ async function refusedRun(phase: StepPhase, more: TrainOptions): Promise<Refused
     if (event.type === 'step' && event.index === BAD) keep('step');
     if (event.type === 'step' && event.index === BAD + 1) keep('step after');
   };
-  const run = await train(fakeRun({ ...settings, out: folder, onEvent, ...fakeParts(faults) }));
+  const run = await train(...asCall(fakeRun({ ...settings, out: folder, onEvent, ...fakeParts(faults) })));
   const end = await run.result().catch((error: unknown) => error);
   return { folder, faults, events, at, end };
 }
 
-const resume = async (folder: string, faults: FakeFaults, more: TrainOptions = {}) =>
-  (await train({ resume: folder, ...fakeParts(faults), ...more })).result();
+const resume = async (folder: string, faults: FakeFaults, more: Given = {}) =>
+  (await train(...asCall({ resume: folder, ...fakeParts(faults), ...more }))).result();
 
 function expectSameRun(folder: string, whole: string): void {
   expect(metricsOf(folder)).toEqual(metricsOf(whole));
@@ -210,7 +211,7 @@ describe('weights that are never finite', () => {
       keepCheckpoints: 2,
       ...fakeParts({ nonFinite }),
     });
-    const failed = (await train(given)).result();
+    const failed = (await train(...asCall(given))).result();
     await expect(failed).rejects.toMatchObject({ code: 'NOT_FINITE' });
     await expect(failed).rejects.toThrow('5 refused steps in a row');
     expect(appliedSteps(given.out)).toEqual([1, 1, 1, 1, 0, 0, 0, 0]);
@@ -231,7 +232,7 @@ describe('weights that are never finite', () => {
       maxRollbacks: 2,
       ...fakeParts(always),
     });
-    const failed = (await train(given)).result();
+    const failed = (await train(...asCall(given))).result();
     await expect(failed).rejects.toMatchObject({ code: 'NOT_FINITE' });
     await expect(failed).rejects.toThrow('maxRollbacks = 2');
     expect(readRollbacks(new RunDirectory(given.out)).map(({ to }) => to)).toEqual([0, 0]);
@@ -253,11 +254,11 @@ test('an evaluation whose logits are not finite is skipped, or ends the run unde
   const onEvent = (event: TrainEvent) => {
     if (event.type === 'warning') warnings.push(event.message);
   };
-  await (await train({ ...skip, onEvent })).result();
+  await (await train(...asCall({ ...skip, onEvent }))).result();
   expect(warnings).toEqual([expect.stringContaining('Step 3 is not evaluated')]);
   const evaluated = metricsOf(skip.out).filter((line) => 'eval/greedy_accuracy' in line);
   expect(evaluated.map(({ step }) => step)).toEqual([6, 9, 12]);
-  await expect((await train(run('stop'))).result()).rejects.toMatchObject({ code: 'NOT_FINITE' });
+  await expect((await train(...asCall(run('stop')))).result()).rejects.toMatchObject({ code: 'NOT_FINITE' });
 });
 
 describe('a dump', () => {

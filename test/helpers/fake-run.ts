@@ -2,11 +2,11 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { TrainOptions } from '../../src/train';
 import { readMetrics } from '../../src/run';
 import type { StepMetrics } from '../../src/types';
 import { FakeEngine, type FakeFaults } from './fake-engine';
 import { fakeDataset, fakeEvaluation, fakeTokenizer } from './fake-tokenizer';
+import type { Given } from './given';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-fake-'));
 let folders = 0;
@@ -19,7 +19,7 @@ export function fakeParts(faults: FakeFaults = {}) {
   return { engine: new FakeEngine(faults), tokenizer: fakeTokenizer, trainData, evalData };
 }
 
-export function fakeRun(more: TrainOptions = {}) {
+export function fakeRun(more: Given = {}) {
   return {
     maxSteps: 12,
     maxCompletionLength: 40,

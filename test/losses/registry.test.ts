@@ -17,19 +17,18 @@ let runs = 0;
 async function run(settings: ConfigInput) {
   const engine = new FakeEngine();
   const out = join(root, `run-${runs++}`);
-  const started = await train({
-    model: 'tiny',
-    out,
-    maxSteps: 2,
-    evalProblems: 0,
-    evalSampledProblems: 0,
-    completionsSteps: 0,
-    maxCompletionLength: 60,
-    ...settings,
-    engine,
-    tokenizer: fakeTokenizer,
-    trainData: fakeDataset(30),
-  });
+  const started = await train(
+    {
+      model: 'tiny',
+      maxSteps: 2,
+      evalProblems: 0,
+      evalSampledProblems: 0,
+      completionsSteps: 0,
+      maxCompletionLength: 60,
+      ...settings,
+    },
+    { out, engine, tokenizer: fakeTokenizer, trainData: fakeDataset(30) },
+  );
   const lines = [];
   for await (const { metrics } of started) lines.push(metrics);
   return { lines, engine };

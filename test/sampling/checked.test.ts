@@ -5,15 +5,16 @@ import { join } from 'node:path';
 import type { GenerateCallOptions, GeneratedSequence, GenerateRequest } from '../../src/engine/types';
 import { evaluate } from '../../src/eval';
 import type { Completion, Sampler } from '../../src/sampling';
-import { train, type SamplerMaker, type TrainOptions } from '../../src/train';
+import { train, type SamplerMaker } from '../../src/train';
 import { FakeEngine, FakeModel } from '../helpers/fake-engine';
 import { FAKE_IDS, fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
+import { asCall, type Given } from '../helpers/given';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-sampler-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 let runs = 0;
 
-const options = (changes: TrainOptions): TrainOptions => ({
+const options = (changes: Given): Given => ({
   model: 'tiny',
   out: join(root, `run-${runs++}`),
   maxSteps: 2,
@@ -28,8 +29,8 @@ const options = (changes: TrainOptions): TrainOptions => ({
   ...changes,
 });
 
-const run = async (sampler: SamplerMaker, changes: TrainOptions = {}) =>
-  (await train(options({ sampler, ...changes }))).result();
+const run = async (sampler: SamplerMaker, changes: Given = {}) =>
+  (await train(...asCall(options({ sampler, ...changes })))).result();
 
 /** A sampler around the engine's own whose completions go through `bend`. */
 const bending =
@@ -219,7 +220,7 @@ test('a sampler that never answers does not keep an aborted run, or one that is 
   const aborted = run(never, { signal: controller.signal });
   setTimeout(() => controller.abort(), 50);
   await expect(aborted).rejects.toMatchObject({ code: 'INTERRUPTED' });
-  const stopped = await train(options({ sampler: never }));
+  const stopped = await train(...asCall(options({ sampler: never })));
   const result = stopped.result();
   setTimeout(() => stopped.stop(), 50);
   await expect(result).rejects.toMatchObject({ code: 'INTERRUPTED' });

@@ -4,17 +4,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Config } from '../../src/config';
 import { createEngine } from '../../src/engine/engine';
-import { train, type TrainOptions } from '../../src/train';
+import { train } from '../../src/train';
 import { metricsOf } from '../helpers/fake-run';
 import { fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
 import { adapterDirectory, modelDirectory, readSafetensors } from '../helpers/fixtures';
+import { asCall, type Given } from '../helpers/given';
 
 jest.setTimeout(120_000);
 const root = mkdtempSync(join(tmpdir(), 'acoer-adapter-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 let folders = 0;
 
-const tiny = (more: TrainOptions = {}) => ({
+const tiny = (more: Given = {}) => ({
   model: 'tiny',
   device: 'cpu' as const,
   maxSteps: 3,
@@ -30,7 +31,7 @@ const tiny = (more: TrainOptions = {}) => ({
   ...more,
 });
 
-const finish = async (given: TrainOptions) => (await train(given)).result();
+const finish = async (given: Given) => (await train(...asCall(given))).result();
 const final = ({ out }: { out: string }) => join(out, 'final');
 const configOf = (out: string) => JSON.parse(readFileSync(join(out, 'config.json'), 'utf8')) as Config;
 
@@ -63,17 +64,17 @@ test('a run that is interrupted resumes to the same numbers, with the same adapt
   const whole = tiny({ adapter: start, beta: 0.1 });
   await finish(whole);
   const broken = tiny({ adapter: start, beta: 0.1 });
-  for await (const { index } of await train(broken)) if (index === 2) break;
-  await expect(train({ resume: broken.out, adapter: null })).rejects.toThrow(/cannot change adapter/);
+  for await (const { index } of await train(...asCall(broken))) if (index === 2) break;
+  await expect(train({ adapter: null }, { resume: broken.out })).rejects.toThrow(/cannot change adapter/);
   const moved = join(root, 'moved');
   cpSync(start, moved, { recursive: true });
   appendFileSync(join(start, 'adapter_config.json'), ' ');
-  await expect(train({ resume: broken.out })).rejects.toThrow(
+  await expect(train({}, { resume: broken.out })).rejects.toThrow(
     /adapter_config\.json in .*start has changed since the checkpoint of step 2/,
   );
   await finish({ resume: broken.out, adapter: moved });
   expect(metricsOf(broken.out)).toEqual(metricsOf(whole.out));
-  await expect(train({ fork: { run: whole.out, at: 1 }, adapter: moved })).rejects.toThrow(
+  await expect(train({ adapter: moved }, { fork: { run: whole.out, at: 1 } })).rejects.toThrow(
     'A fork continues with the weights of its checkpoint, so adapter cannot change.',
   );
 });
@@ -144,7 +145,7 @@ test('an adapter of several ranks in some layers: trained, resumed and forked to
   const whole = given();
   await finish(whole);
   const broken = given();
-  for await (const { index } of await train(broken)) if (index === 2) break;
+  for await (const { index } of await train(...asCall(broken))) if (index === 2) break;
   await finish({ resume: broken.out, trainData: fakeDataset(30), tokenizer: fakeTokenizer });
   expect(metricsOf(broken.out)).toEqual(metricsOf(whole.out));
   const fork = { run: whole.out, at: 2 };
@@ -192,9 +193,9 @@ test("an adapter of PEFT's rsLoRA goes on with its scale", async () => {
   expect(before).not.toEqual(base);
 });
 
-test.each<[TrainOptions, RegExp]>([
+test.each<[Given, RegExp]>([
   [{ adapter: join(root, 'nowhere') }, /nowhere\/adapter_config\.json/],
   [{ adapter: adapterDirectory('all-r2') }, /adapter_model\.safetensors|shape/],
 ])('an adapter that cannot be used is refused: %j', async (more, message) => {
-  await expect(train(tiny(more))).rejects.toThrow(message);
+  await expect(train(...asCall(tiny(more)))).rejects.toThrow(message);
 });

@@ -7,12 +7,13 @@ import { parquetRows } from '../../src/parquet';
 import { mean } from '../../src/statistics';
 import { fakeParts, fakeRun, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';
 import { fakeTokenizer } from '../helpers/fake-tokenizer';
+import { asCall } from '../helpers/given';
 
 afterAll(removeFakeRuns);
 
 test('metrics and tables count the tokens outside the first block', async () => {
   const out = newFolder();
-  const summary = await (await train(fakeRun({ out, maxSteps: 2, completionsSteps: 1 }))).result();
+  const summary = await (await train(...asCall(fakeRun({ out, maxSteps: 2, completionsSteps: 1 })))).result();
   const lines = metricsOf(out);
   for (const [i, path] of completionTables(out).entries()) {
     const rows: Record<string, number>[] = [];
@@ -36,7 +37,7 @@ describe('a vocabulary without <think>', () => {
     'is refused for %s before anything is written or loaded',
     async (reward) => {
       const out = newFolder();
-      await expect(train(fakeRun({ out, reward, tokenizer }))).rejects.toMatchObject({
+      await expect(train(...asCall(fakeRun({ out, reward, tokenizer })))).rejects.toMatchObject({
         code: 'BAD_CONFIG',
         message: expect.stringMatching(
           `no <think> and </think>, so reward ${reward} .* set rewardParams.${reward}.lengthOf to total`,
@@ -50,7 +51,7 @@ describe('a vocabulary without <think>', () => {
     'trains with %j',
     async (settings) => {
       const given = { maxSteps: 2, formatWeight: 0, evalProblems: 0, ...settings };
-      const run = await train(fakeRun({ ...fakeParts(), ...given, tokenizer }));
+      const run = await train(...asCall(fakeRun({ ...fakeParts(), ...given, tokenizer })));
       await run.result();
       expect(metricsOf(run.directory)).toHaveLength(2);
     },

@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { train, type TrainOptions } from '../../src/train';
+import { train, type TrainSettings } from '../../src/train';
 import type { AcoerState } from '../../src/rewards/acoer';
 import { readMetrics } from '../../src/run';
 import { FakeEngine } from '../helpers/fake-engine';
@@ -12,25 +12,29 @@ const root = mkdtempSync(join(tmpdir(), 'acoer-controller-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 let runs = 0;
 
-async function runOf(more: TrainOptions) {
+async function runOf(more: TrainSettings) {
   const out = join(root, `run-${runs++}`);
-  const run = await train({
-    maxSteps: 12,
-    maxCompletionLength: 40,
-    learningRate: 100,
-    evalProblems: 0,
-    evalSampledProblems: 0,
-    saveSteps: 6,
-    completionsSteps: 0,
-    reward: 'acoer',
-    rewardParams: { acoer: { warmupSteps: 4, checkWindow: 2, minBudget: 5 } },
-    engine: new FakeEngine(),
-    tokenizer: fakeTokenizer,
-    trainData: fakeDataset(30),
-    evalData: fakeEvaluation(30),
-    out,
-    ...more,
-  });
+  const run = await train(
+    {
+      maxSteps: 12,
+      maxCompletionLength: 40,
+      learningRate: 100,
+      evalProblems: 0,
+      evalSampledProblems: 0,
+      saveSteps: 6,
+      completionsSteps: 0,
+      reward: 'acoer',
+      rewardParams: { acoer: { warmupSteps: 4, checkWindow: 2, minBudget: 5 } },
+      ...more,
+    },
+    {
+      engine: new FakeEngine(),
+      tokenizer: fakeTokenizer,
+      trainData: fakeDataset(30),
+      evalData: fakeEvaluation(30),
+      out,
+    },
+  );
   await run.result();
   const stateAt = (step: number) => {
     const name = `step-${String(step).padStart(6, '0')}`;

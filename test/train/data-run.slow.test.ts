@@ -2,12 +2,13 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { train, type TrainEvent, type TrainOptions } from '../../src/train';
+import { train, type TrainEvent } from '../../src/train';
 import { readMetrics } from '../../src/run';
 import { acoer } from '../helpers/cli';
 import { FakeEngine } from '../helpers/fake-engine';
 import { fakeTokenizer } from '../helpers/fake-tokenizer';
 import { hubForTests } from '../helpers/hub';
+import { asCall, type Given } from '../helpers/given';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-data-run-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -18,7 +19,7 @@ const row = (i: number) => ({ problem: `say ${i}`, answer: i === 6 ? '(((' : Str
 const text = (rows: readonly object[]) => rows.map((one) => `${JSON.stringify(one)}\n`).join('');
 const ROWS = Array.from({ length: 8 }, (_, i) => row(i));
 
-function options(dataset: string, more: TrainOptions = {}) {
+function options(dataset: string, more: Given = {}) {
   return {
     dataset,
     engine: new FakeEngine({}),
@@ -52,7 +53,7 @@ function dataFile(rows: readonly object[] = ROWS): string {
 }
 
 async function stopAfter(step: number, given: ReturnType<typeof options>): Promise<void> {
-  for await (const { index } of await train(given)) if (index === step) break;
+  for await (const { index } of await train(...asCall(given))) if (index === step) break;
 }
 
 test('a run over several epochs of filtered data resumes exactly where it stopped', async () => {
@@ -61,13 +62,13 @@ test('a run over several epochs of filtered data resumes exactly where it stoppe
   const whole = options(dataset, settings);
   const warnings: string[] = [];
   const onEvent = (event: TrainEvent) => event.type === 'warning' && warnings.push(event.message);
-  await (await train({ ...whole, onEvent: (event) => void onEvent(event) })).result();
+  await (await train(...asCall({ ...whole, onEvent: (event) => void onEvent(event) }))).result();
   expect(warnings).toEqual([
     `${dataset}: of 8 rows, left out: 1 whose gold answer the verifier cannot read (${dataset} line 7).`,
   ]);
   const stopped = options(dataset, settings);
   await stopAfter(7, stopped);
-  await (await train(resuming(stopped.out))).result();
+  await (await train(...asCall(resuming(stopped.out)))).result();
   expect(metricsOf(stopped.out)).toEqual(metricsOf(whole.out));
   expect(metricsOf(whole.out).at(-1)!.epoch).toBeGreaterThan(10);
 });
@@ -77,12 +78,12 @@ test('a run whose data has changed is not resumed', async () => {
   const stopped = options(dataset);
   await stopAfter(7, stopped);
   writeFileSync(dataset, text([...ROWS.slice(0, 3), { ...row(3), answer: '9' }, ...ROWS.slice(4)]));
-  await expect(train(resuming(stopped.out))).rejects.toMatchObject({
+  await expect(train(...asCall(resuming(stopped.out)))).rejects.toMatchObject({
     code: 'BAD_INPUT',
     message: expect.stringContaining('no longer holds the problems this run began with'),
   });
   writeFileSync(dataset, text(ROWS));
-  await (await train(resuming(stopped.out))).result();
+  await (await train(...asCall(resuming(stopped.out)))).result();
   expect(metricsOf(stopped.out)).toHaveLength(12);
 });
 
@@ -92,13 +93,13 @@ describe('on the hub', () => {
   test('the commit is stored with the run, and resuming uses it after the hub has moved on', async () => {
     hub().add('datasets/acoer-test/digits', { 'train.jsonl': text(ROWS) });
     const whole = options('acoer-test/digits');
-    await (await train(whole)).result();
+    await (await train(...asCall(whole))).result();
     const stopped = options('acoer-test/digits');
     await stopAfter(7, stopped);
     hub().add('datasets/acoer-test/digits', { 'train.jsonl': text(ROWS.slice(0, 2)) });
     const config = JSON.parse(readFileSync(join(stopped.out, 'config.json'), 'utf8')) as { dataset: string };
     expect(config.dataset).toMatch(/^acoer-test\/digits@[0-9a-f]{40}$/);
-    await (await train(resuming(stopped.out))).result();
+    await (await train(...asCall(resuming(stopped.out)))).result();
     expect(metricsOf(stopped.out)).toEqual(metricsOf(whole.out));
   });
 
@@ -111,14 +112,14 @@ describe('on the hub', () => {
     const given = options('acoer-test/digits', { evalProblems: 500, maxSteps: 2 });
     const warnings: string[] = [];
     const onEvent = (event: TrainEvent) => void (event.type === 'warning' && warnings.push(event.message));
-    const summary = await (await train({ ...given, onEvent })).result();
+    const summary = await (await train(...asCall({ ...given, onEvent }))).result();
     expect(warnings).toEqual([
       'acoer-test/digits names no evaluation set: held out 8 of 40 problems (20%) for evaluation; they are never trained on.',
     ]);
     expect(summary.base.greedy!.n).toBe(8);
     hub().add('datasets/acoer-test/few', { 'train.jsonl': text(ROWS) });
     const few = options('acoer-test/few', { evalProblems: 5 });
-    await expect(train(few)).rejects.toMatchObject({
+    await expect(train(...asCall(few))).rejects.toMatchObject({
       code: 'BAD_CONFIG',
       message: expect.stringContaining('its 7 problems are too few to hold some out') as string,
     });
@@ -142,18 +143,21 @@ test('a resumed run holds out the same problems, also from data in memory', asyn
   ];
   for (const given of [file, memory]) {
     const whole = { ...given, engine: new FakeEngine({}), out: `${given.out}-whole` };
-    const { base } = await (await train(whole)).result();
+    const { base } = await (await train(...asCall(whole))).result();
     expect(base.greedy!.n).toBe(8);
     await stopAfter(7, given);
-    await (await train({ ...resuming(given.out), ...(given === memory && { trainData }) })).result();
+    await (await train({}, { ...resuming(given.out), ...(given === memory && { trainData }) })).result();
     expect(metricsOf(given.out)).toEqual(metricsOf(whole.out));
-    const forked = await train({
-      fork: { run: given.out, at: 5 },
-      out: `${given.out}-fork`,
-      engine: new FakeEngine({}),
-      tokenizer: fakeTokenizer,
-      ...(given === memory && { trainData }),
-    });
+    const forked = await train(
+      {},
+      {
+        fork: { run: given.out, at: 5 },
+        out: `${given.out}-fork`,
+        engine: new FakeEngine({}),
+        tokenizer: fakeTokenizer,
+        ...(given === memory && { trainData }),
+      },
+    );
     await forked.result();
     expect(metricsOf(forked.directory)).toEqual(metricsOf(whole.out));
   }
@@ -169,7 +173,7 @@ test('data in memory is never mistaken for another data set', async () => {
   const config = JSON.parse(readFileSync(join(given.out, 'config.json'), 'utf8')) as object;
   expect(config).toMatchObject({ dataset: 'memory:mine and yours', evalDataset: 'memory:test' });
   const refusal = 'The data set mine and yours was in the memory of the training program';
-  await expect(train(resuming(given.out))).rejects.toMatchObject({
+  await expect(train(...asCall(resuming(given.out)))).rejects.toMatchObject({
     code: 'BAD_INPUT',
     message: expect.stringContaining(refusal) as string,
   });
@@ -178,7 +182,7 @@ test('data in memory is never mistaken for another data set', async () => {
   expect(stderr).toBe(
     `acoer: ${refusal}; pass it again to train() as it was given (dataset or trainData, evalDataset or evalData). To evaluate, name other data with --benchmark.\n`,
   );
-  await (await train({ ...resuming(given.out), trainData, evalData })).result();
+  await (await train({}, { ...resuming(given.out), trainData, evalData })).result();
   const card = readFileSync(join(given.out, 'final', 'README.md'), 'utf8');
   expect(card).toContain('dataset="memory:mine and yours"');
 });

@@ -2,11 +2,12 @@
 import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { train, type TrainEvent, type TrainOptions } from '../../src/train';
+import { train, type TrainEvent } from '../../src/train';
 import { registerReward } from '../../src/rewards/registry';
 import { FakeEngine } from '../helpers/fake-engine';
 import { fakeDataset, fakeEvaluation, fakeTokenizer } from '../helpers/fake-tokenizer';
 import { untimedFiles } from '../helpers/run-files';
+import { asCall, type Given } from '../helpers/given';
 
 jest.setTimeout(120_000);
 
@@ -16,7 +17,7 @@ afterEach(() => jest.restoreAllMocks());
 let folders = 0;
 const newFolder = () => join(root, `run-${folders++}`);
 
-function options(more: TrainOptions = {}) {
+function options(more: Given = {}) {
   const warnings: string[] = [];
   const given = {
     tokenizer: fakeTokenizer,
@@ -30,7 +31,7 @@ function options(more: TrainOptions = {}) {
   return { given, warnings };
 }
 
-const settings = (): TrainOptions => ({
+const settings = (): Given => ({
   out: newFolder(),
   maxSteps: 6,
   maxCompletionLength: 40,
@@ -47,7 +48,7 @@ const settings = (): TrainOptions => ({
 let whole: Map<string, unknown>;
 beforeAll(async () => {
   const { given } = options(settings());
-  await (await train(given)).result();
+  await (await train(...asCall(given))).result();
   whole = untimedFiles(given.out!);
 });
 
@@ -73,7 +74,7 @@ describe('a full disk', () => {
     'with space again later (%s): the run waits and loses nothing',
     async (name) => {
       const { given, warnings } = options(settings());
-      const run = await train(given);
+      const run = await train(...asCall(given));
       await run.next();
       // More calls than a file or checkpoint takes, so a second attempt can succeed.
       breakWrites(name, (call) => (call % 13 === 0 ? FULL : null));
@@ -88,7 +89,7 @@ describe('a full disk', () => {
 
   test('a partly written line is removed', async () => {
     const { given } = options(settings());
-    const run = await train(given);
+    const run = await train(...asCall(given));
     await run.next();
     const { writeSync } = fs;
     let failed = false;
@@ -104,7 +105,7 @@ describe('a full disk', () => {
 
   test('is recognised by its message when the engine meets it', async () => {
     const { given, warnings } = options(settings());
-    const run = await train(given);
+    const run = await train(...asCall(given));
     await run.next();
     const policy = given.engine.model!.policy!;
     const save = policy.saveOptimizer.bind(policy);
@@ -118,7 +119,7 @@ describe('a full disk', () => {
 
   test('that stays full ends the run with a sentence; with space the run resumes from the last checkpoint', async () => {
     const { given } = options({ ...settings(), patience: { retryMs: 2, giveUpMs: 20 } });
-    const run = await train(given);
+    const run = await train(...asCall(given));
     for (let i = 0; i < 3; i++) await run.next();
     breakWrites('writeSync', () => FULL);
     breakWrites('writeFileSync', () => FULL);
@@ -129,7 +130,7 @@ describe('a full disk', () => {
     );
     jest.restoreAllMocks();
     const { given: again } = options({ resume: given.out });
-    const resumed = await train(again);
+    const resumed = await train(...asCall(again));
     expect((await resumed.next()).value).toMatchObject({ index: 3 });
     await resumed.result();
     expect(untimedFiles(given.out!)).toEqual(whole);
@@ -137,7 +138,7 @@ describe('a full disk', () => {
 
   test('does not delay a stop', async () => {
     const { given } = options({ ...settings(), patience: { retryMs: 60_000, giveUpMs: 600_000 } });
-    const run = await train(given);
+    const run = await train(...asCall(given));
     await run.next();
     breakWrites('writeSync', () => FULL);
     setTimeout(() => run.stop(), 20);
@@ -148,7 +149,7 @@ describe('a full disk', () => {
     jest.restoreAllMocks();
     // The checkpoint could still be written, and it holds the line that could not be.
     const { given: again } = options({ resume: given.out });
-    const resumed = await train(again);
+    const resumed = await train(...asCall(again));
     expect((await resumed.next()).value).toMatchObject({ index: 2 });
     await resumed.result();
     expect(untimedFiles(given.out!).get('metrics.jsonl')).toEqual(whole.get('metrics.jsonl'));
@@ -160,20 +161,20 @@ test.each([
   ['failing', systemError('EIO', 'i/o error'), 'the disk reported an error'],
 ])('a %s disk ends the run with a sentence, and it can be resumed', async (_, error, sentence) => {
   const { given, warnings } = options(settings());
-  const run = await train(given);
+  const run = await train(...asCall(given));
   for (let i = 0; i < 3; i++) await run.next();
   for (const name of ['writeSync', 'writeFileSync'] as const) breakWrites(name, () => error);
   await expect(run.result()).rejects.toThrow(sentence);
   expect(warnings).toContainEqual(expect.stringMatching(/^The last checkpoint could not be written: /));
   jest.restoreAllMocks();
-  await (await train(options({ resume: given.out }).given)).result();
+  await (await train(...asCall(options({ resume: given.out }).given))).result();
   expect(untimedFiles(given.out!)).toEqual(whole);
 });
 
 describe('a run directory', () => {
   test('that vanished ends the run with a sentence and is not created again', async () => {
     const { given } = options(settings());
-    const run = await train(given);
+    const run = await train(...asCall(given));
     await run.next();
     fs.rmSync(given.out!, { recursive: true });
     const ended = run.result();
@@ -184,25 +185,25 @@ describe('a run directory', () => {
 
   test('that was moved can be resumed from its new place', async () => {
     const { given } = options(settings());
-    const run = await train(given);
+    const run = await train(...asCall(given));
     for (let i = 0; i < 3; i++) await run.next();
     const moved = newFolder();
     fs.renameSync(given.out!, moved);
     await expect(run.result()).rejects.toThrow('is gone');
     // As if the run's process had ended.
     fs.rmSync(join(moved, 'lock.json'));
-    await (await train(options({ resume: moved }).given)).result();
+    await (await train(...asCall(options({ resume: moved }).given))).result();
     expect(untimedFiles(moved)).toEqual(whole);
   });
 
   test('cannot be written by two runs, and the first is not disturbed', async () => {
     const { given } = options(settings());
-    const run = await train(given);
+    const run = await train(...asCall(given));
     await run.next();
-    const second = train(options({ resume: given.out }).given);
+    const second = train(...asCall(options({ resume: given.out }).given));
     await expect(second).rejects.toMatchObject({ code: 'RUN_LOCKED' });
     await expect(second).rejects.toThrow(/is in use by this process on .*: wait for it to end/);
-    await expect(train(options({ ...settings(), out: given.out }).given)).rejects.toMatchObject({
+    await expect(train(...asCall(options({ ...settings(), out: given.out }).given))).rejects.toMatchObject({
       code: 'RUN_LOCKED',
     });
     await run.result();
@@ -211,10 +212,10 @@ describe('a run directory', () => {
 
   test('is unlocked however the run ended', async () => {
     const { given } = options(settings());
-    const run = await train(given);
+    const run = await train(...asCall(given));
     await run.return();
     expect(fs.readdirSync(given.out!)).not.toContain('lock.json');
-    await (await train(options({ resume: given.out }).given)).result();
+    await (await train(...asCall(options({ resume: given.out }).given))).result();
     expect(untimedFiles(given.out!)).toEqual(whole);
   });
 });
@@ -225,10 +226,10 @@ test.each([-86_400_000, 86_400_000])(
     const { given } = options(settings());
     let now = Date.now();
     jest.spyOn(Date, 'now').mockImplementation(() => (now += jumpMs));
-    const run = await train(given);
+    const run = await train(...asCall(given));
     for (let i = 0; i < 3; i++) await run.next();
     await run.return();
-    for await (const { metrics } of await train(options({ resume: given.out }).given)) {
+    for await (const { metrics } of await train(...asCall(options({ resume: given.out }).given))) {
       expect(metrics.step_time).toBeGreaterThanOrEqual(0);
       expect(metrics.step_time).toBeLessThan(60);
     }
@@ -239,7 +240,7 @@ test.each([-86_400_000, 86_400_000])(
 describe('a run that is asked to stop', () => {
   test('ends within 5 s even if a step hangs, keeping everything up to the step before', async () => {
     const { given } = options(settings());
-    const run = await train(given);
+    const run = await train(...asCall(given));
     for (let i = 0; i < 2; i++) await run.next();
     const model = given.engine.model!;
     // Returns only when aborted.
@@ -257,7 +258,7 @@ describe('a run that is asked to stop', () => {
       `Interrupted after step 2; resume with: acoer train --resume ${given.out}`,
     );
     expect(performance.now() - begun).toBeLessThan(5_000);
-    await (await train(options({ resume: given.out }).given)).result();
+    await (await train(...asCall(options({ resume: given.out }).given))).result();
     expect(untimedFiles(given.out!)).toEqual(whole);
   });
 
@@ -265,7 +266,7 @@ describe('a run that is asked to stop', () => {
     const more = { ...settings(), rewardTimeoutMs: 8_000 };
     registerReward('never-answers', () => new Promise<number>(() => undefined));
     const { given } = options({ ...more, reward: 'never-answers' });
-    const run = await train(given);
+    const run = await train(...asCall(given));
     const begun = performance.now();
     setTimeout(() => run.stop(), 200);
     await expect(run.result()).rejects.toMatchObject({ code: 'INTERRUPTED' });
@@ -274,12 +275,12 @@ describe('a run that is asked to stop', () => {
 
   test('after a failure between an update and its state, weights without a matching state are not saved', async () => {
     const { given } = options(settings());
-    const run = await train(given);
+    const run = await train(...asCall(given));
     for (let i = 0; i < 3; i++) await run.next();
     given.engine.memory = () => Promise.reject(new Error('the device is gone'));
     await expect(run.result()).rejects.toThrow('the device is gone');
     expect(fs.readdirSync(join(given.out!, 'checkpoints'))).toEqual(['step-000002']);
-    await (await train(options({ resume: given.out }).given)).result();
+    await (await train(...asCall(options({ resume: given.out }).given))).result();
     expect(untimedFiles(given.out!)).toEqual(whole);
   });
 });

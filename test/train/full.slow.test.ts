@@ -6,18 +6,19 @@ import { parse } from 'yaml';
 import { createEngine } from '../../src/engine/engine';
 import { resolveModel } from '../../src/models';
 import { loadTrained } from '../../src/run';
-import { train, type TrainOptions } from '../../src/train';
+import { train } from '../../src/train';
 import { acoer } from '../helpers/cli';
 import { metricsOf } from '../helpers/fake-run';
 import { readSafetensors } from '../helpers/fixtures';
 import { untimedFiles } from '../helpers/run-files';
+import { asCall, type Given } from '../helpers/given';
 
 jest.setTimeout(120_000);
 const root = mkdtempSync(join(tmpdir(), 'acoer-full-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 let folders = 0;
 
-const full = (more: TrainOptions = {}) => ({
+const full = (more: Given = {}) => ({
   model: 'tiny',
   full: true,
   device: 'cpu' as const,
@@ -35,7 +36,7 @@ const full = (more: TrainOptions = {}) => ({
   ...more,
 });
 
-const finish = async (given: TrainOptions) => (await train(given)).result();
+const finish = async (given: Given) => (await train(...asCall(given))).result();
 
 const whole = full({ beta: 0.1 });
 beforeAll(async () => {
@@ -89,8 +90,8 @@ test("final/ is a model: its log-probs are the last checkpoint's, and it generat
 
 test('a run that is interrupted resumes to the same files', async () => {
   const broken = full({ beta: 0.1 });
-  for await (const { index } of await train(broken)) if (index === 2) break;
-  await expect(train({ resume: broken.out, full: false })).rejects.toThrow(/cannot change full/);
+  for await (const { index } of await train(...asCall(broken))) if (index === 2) break;
+  await expect(train({ full: false }, { resume: broken.out })).rejects.toThrow(/cannot change full/);
   await finish({ resume: broken.out });
   const files = (out: string) => {
     const contents = untimedFiles(out);
@@ -104,7 +105,7 @@ test('a run that is interrupted resumes to the same files', async () => {
 test('a fork goes on with all weights', async () => {
   const fork = { run: whole.out, at: 2 };
   const out = join(root, 'fork');
-  await expect(train({ fork, full: false, out })).rejects.toThrow('so full cannot change');
+  await expect(train({ full: false }, { fork, out })).rejects.toThrow('so full cannot change');
   await finish({ fork, out });
   const weights = (run: string) => readFileSync(join(run, 'final', 'model.safetensors'));
   expect(weights(out).equals(weights(whole.out))).toBe(true);
@@ -133,9 +134,9 @@ test('acoer eval --run evaluates the checkpoints', async () => {
   expect(subjects).toEqual(['base', 'copy@1', 'copy@2', 'copy@3']);
 });
 
-test.each<[TrainOptions, RegExp]>([
+test.each<[Given, RegExp]>([
   [{ dtype: 'bfloat16' }, /dtype: must be float32 or float64 when `full` trains all weights/],
   [{ adapter: 'mine' }, /adapter: is set, but `full` trains all weights/],
 ])('%j is refused with all weights', async (more, message) => {
-  await expect(train(full(more))).rejects.toThrow(message);
+  await expect(train(...asCall(full(more)))).rejects.toThrow(message);
 });

@@ -1,15 +1,16 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { errorCode } from '../../src/errors';
-import { train, type TrainEvent, type TrainOptions } from '../../src/train';
+import { train, type TrainEvent, type TrainSettings } from '../../src/train';
 import { readRollbacks, recordRollback, RunDirectory } from '../../src/run';
 import { fakeParts, fakeRun, filesOf, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';
 import { copyAsCrashed, untimedFiles } from '../helpers/run-files';
+import { asCall, type Given } from '../helpers/given';
 
 afterAll(removeFakeRuns);
 
 /** So sensitive that noise in the fake's accuracy sometimes counts as a collapse. */
-const eager: TrainOptions = {
+const eager: Given = {
   maxSteps: 20,
   onCollapse: 'rollback',
   maxRollbacks: 50,
@@ -33,7 +34,7 @@ interface Collapse {
   at: Map<string, string>;
 }
 
-async function collapsing(more: TrainOptions = {}): Promise<Collapse> {
+async function collapsing(more: Given = {}): Promise<Collapse> {
   const events: TrainEvent[] = [];
   const at = new Map<string, string>();
   const folder = newFolder();
@@ -52,11 +53,11 @@ async function collapsing(more: TrainOptions = {}): Promise<Collapse> {
     if (event.type === 'rollback' && ++rollbacks === 1) keep('rollback');
     if (event.type === 'step' && rollbacks === 1 && ++since === 1) keep('step after');
   };
-  await (await train(fakeRun({ ...eager, ...more, out: folder, onEvent }))).result();
+  await (await train(...asCall(fakeRun({ ...eager, ...more, out: folder, onEvent })))).result();
   return { folder, events, at };
 }
 
-const resume = async (folder: string) => (await train({ resume: folder, ...fakeParts() })).result();
+const resume = async (folder: string) => (await train({}, { resume: folder, ...fakeParts() })).result();
 
 function expectSameRun(folder: string, whole: string): void {
   expect(metricsOf(folder)).toEqual(metricsOf(whole));
@@ -138,7 +139,7 @@ describe('a rollback', () => {
 
   test('happens at most maxRollbacks times; the next collapse ends the run', async () => {
     const given = fakeRun({ ...eager, maxRollbacks: 1, maxSteps: 60 });
-    const failed = (await train(given)).result();
+    const failed = (await train(...asCall(given))).result();
     await expect(failed).rejects.toMatchObject({ code: 'COLLAPSED' });
     await expect(failed).rejects.toThrow('maxRollbacks = 1');
     expect(readRollbacks(new RunDirectory(given.out))).toHaveLength(1);
@@ -147,7 +148,7 @@ describe('a rollback', () => {
 
 test('onCollapse stop ends the run with a checkpoint and the reason; it can be resumed', async () => {
   const given = fakeRun({ ...eager, onCollapse: 'stop' });
-  const failed = (await train(given)).result();
+  const failed = (await train(...asCall(given))).result();
   expect(await failed.catch(errorCode)).toBe('COLLAPSED');
   await expect(failed).rejects.toThrow(/^The run ended after step \d+\. Collapse: /);
   const steps = new RunDirectory(given.out).checkpointSteps();
@@ -160,8 +161,8 @@ test('onCollapse warn only warns and does not change training', async () => {
     if (event.type === 'health') healths.push(event.change.to);
   };
   const [warned, calm] = [fakeRun({ ...eager, onCollapse: 'warn', onEvent }), fakeRun({ maxSteps: 20 })];
-  await (await train(warned)).result();
-  await (await train(calm)).result();
+  await (await train(...asCall(warned))).result();
+  await (await train(...asCall(calm))).result();
   expect(healths).toContain('collapsed');
   const without = (folder: string) =>
     metricsOf(folder).map((line) =>
@@ -173,9 +174,9 @@ test('onCollapse warn only warns and does not change training', async () => {
 describe('a fork', () => {
   test('without changes equals the run it was forked from', async () => {
     const whole = fakeRun({ evalSteps: 3 });
-    await (await train(whole)).result();
+    await (await train(...asCall(whole))).result();
     const out = newFolder();
-    await (await train({ fork: { run: whole.out, at: 6 }, out, ...fakeParts() })).result();
+    await (await train({}, { fork: { run: whole.out, at: 6 }, out, ...fakeParts() })).result();
     expect(metricsOf(out)).toEqual(metricsOf(whole.out));
     const [forked, source] = [filesOf(out), filesOf(whole.out)];
     for (const name of Object.keys(source).filter((path) => /^(final|checkpoints.step-00001)/.test(path))) {
@@ -189,16 +190,13 @@ describe('a fork', () => {
 
   test('continues from the same weights with another reward and seed, and leaves its source alone', async () => {
     const whole = fakeRun();
-    await (await train(whole)).result();
+    await (await train(...asCall(whole))).result();
     const before = filesOf(whole.out);
     const out = newFolder();
-    const forked = await train({
-      fork: { run: whole.out, at: 6 },
-      reward: 'acc',
-      seed: 7,
-      out,
-      ...fakeParts(),
-    });
+    const forked = await train(
+      { reward: 'acc', seed: 7 },
+      { fork: { run: whole.out, at: 6 }, out, ...fakeParts() },
+    );
     await forked.result();
     const [old, fresh] = [metricsOf(whole.out), metricsOf(out)];
     expect(fresh.slice(0, 6)).toEqual(old.slice(0, 6));
@@ -215,9 +213,9 @@ describe('a fork', () => {
 
   test('that was interrupted before its first checkpoint does not start over at step 0', async () => {
     const whole = fakeRun();
-    await (await train(whole)).result();
+    await (await train(...asCall(whole))).result();
     const out = newFolder();
-    const forked = await train({ fork: { run: whole.out, at: 6 }, out, ...fakeParts() });
+    const forked = await train({}, { fork: { run: whole.out, at: 6 }, out, ...fakeParts() });
     await forked.return();
     rmSync(join(out, 'checkpoints'), { recursive: true });
     await expect(resume(out)).rejects.toThrow('fork again');
@@ -225,24 +223,26 @@ describe('a fork', () => {
 
   test('whose model cannot be loaded leaves nothing behind', async () => {
     const whole = fakeRun();
-    await (await train(whole)).result();
+    await (await train(...asCall(whole))).result();
     const out = newFolder();
     const parts = fakeParts();
     parts.engine.loadModel = () => Promise.reject(new Error('no such model'));
-    await expect(train({ fork: { run: whole.out, at: 6 }, out, ...parts })).rejects.toThrow('no such model');
+    await expect(train({}, { fork: { run: whole.out, at: 6 }, out, ...parts })).rejects.toThrow(
+      'no such model',
+    );
     expect(existsSync(out)).toBe(false);
   });
 
-  test.each<[string, TrainOptions, number, string]>([
+  test.each<[string, TrainSettings, number, string]>([
     ['a step without a checkpoint', {}, 5, 'no checkpoint of step 5 (it has 2, 4'],
     ['no steps left', { maxSteps: 4 }, 6, 'maxSteps is 4'],
     ['another shape of adapter', { loraRank: 4 }, 6, 'loraRank cannot change'],
     ['a preset', { preset: 'tiny' }, 6, 'leave out preset'],
   ])('refuses %s before anything is written', async (_, more, at, message) => {
     const whole = fakeRun();
-    await (await train(whole)).result();
+    await (await train(...asCall(whole))).result();
     const out = newFolder();
-    const failed = train({ fork: { run: whole.out, at }, out, ...fakeParts(), ...more });
+    const failed = train(more, { fork: { run: whole.out, at }, out, ...fakeParts() });
     await expect(failed).rejects.toMatchObject({ code: 'BAD_CONFIG' });
     await expect(failed).rejects.toThrow(message);
     expect(existsSync(out)).toBe(false);

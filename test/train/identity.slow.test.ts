@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import type * as Library from '../../src/index';
 import { TINY_MODEL } from '../../src/models';
 import type { StoredCheckpoint } from '../../src/run';
-import type { TrainEvent } from '../../src/train';
+import type { TrainEvent, TrainOptions, TrainSettings } from '../../src/train';
 import { builtCli } from '../helpers/cli';
 import { FakeEngine } from '../helpers/fake-engine';
 import { fakeDataset, fakeEvaluation, fakeTokenizer } from '../helpers/fake-tokenizer';
@@ -67,32 +67,34 @@ interface Stopped {
 }
 
 /** A run that was left after step 5 of 8, with a checkpoint of that step. */
-async function stopped(more: Library.TrainOptions = {}): Promise<Stopped> {
+async function stopped(more: TrainSettings = {}): Promise<Stopped> {
   const [model, rewards, out] = [modelFolder(), rewardFolder(), newPath()];
-  const run = await train({
-    ...(await parts(model)),
-    model,
-    preset: 'tiny',
-    maxSteps: 8,
-    maxCompletionLength: 40,
-    learningRate: 100,
-    evalProblems: 10,
-    evalSampledProblems: 0,
-    evalSteps: 0,
-    saveSteps: 2,
-    tensorboard: false,
-    reward: 'own',
-    rewardModules: { own: join(rewards, 'main.mjs') },
-    out,
-    ...more,
-  });
+  const run = await train(
+    {
+      model,
+      preset: 'tiny',
+      maxSteps: 8,
+      maxCompletionLength: 40,
+      learningRate: 100,
+      evalProblems: 10,
+      evalSampledProblems: 0,
+      evalSteps: 0,
+      saveSteps: 2,
+      tensorboard: false,
+      reward: 'own',
+      rewardModules: { own: join(rewards, 'main.mjs') },
+      ...more,
+    },
+    { ...(await parts(model)), out },
+  );
   for await (const { index } of run) if (index === 5) break;
   return { out, model, rewards };
 }
 
-async function resumed({ out, model }: Stopped, more: Library.TrainOptions = {}) {
+async function resumed({ out, model }: Stopped, more: TrainSettings = {}, own: TrainOptions = {}) {
   const events: TrainEvent[] = [];
-  const run = await train({ ...(await parts(model)), resume: out, onEvent: (e) => events.push(e), ...more });
+  const onEvent = (event: TrainEvent) => events.push(event);
+  const run = await train(more, { ...(await parts(model)), resume: out, onEvent, ...own });
   return { summary: await run.result(), events };
 }
 
@@ -182,7 +184,7 @@ test('another model in another place is refused like any other', async () => {
 
 test('other evaluation data is refused', async () => {
   const run = await stopped();
-  const other = resumed(run, { evalData: evaluated('second') });
+  const other = resumed(run, {}, { evalData: evaluated('second') });
   await expect(other).rejects.toMatchObject(refusal(/no longer holds the problems this run is evaluated on/));
 });
 
@@ -198,7 +200,7 @@ describe('another reward file', () => {
     const run = await stopped();
     const path = join(run.rewards, 'main.mjs');
     writeFileSync(path, 'export default () => 0.25;\n');
-    const { summary, events } = await resumed(run, { acceptChanged: ['reward'] });
+    const { summary, events } = await resumed(run, {}, { acceptChanged: ['reward'] });
     const change = { what: 'reward', step: 5, files: ['own', 'own: lib/weights.cjs', 'own: lib/base.js'] };
     expect(events.filter(({ type }) => type === 'accepted')).toEqual([{ type: 'accepted', change }]);
     expect(summary.run.accepted).toEqual([change]);
@@ -211,7 +213,10 @@ describe('another reward file', () => {
   test('accepted once: the next checkpoint knows the new file', async () => {
     const run = await stopped();
     writeFileSync(join(run.rewards, 'main.mjs'), 'export default () => 0.25;\n');
-    const again = await train({ ...(await parts(run.model)), resume: run.out, acceptChanged: ['reward'] });
+    const again = await train(
+      {},
+      { ...(await parts(run.model)), resume: run.out, acceptChanged: ['reward'] },
+    );
     for await (const { index } of again) if (index === 6) break;
     const { summary, events } = await resumed(run);
     expect(events.filter(({ type }) => type === 'accepted')).toEqual([]);
@@ -221,14 +226,16 @@ describe('another reward file', () => {
   test('nothing else can be accepted, and only on resuming', async () => {
     const { out } = await stopped();
     const bad = { code: 'BAD_CONFIG' };
-    await expect(train({ resume: out, acceptChanged: ['model' as 'reward'] })).rejects.toMatchObject(bad);
-    await expect(train({ out: newPath(), acceptChanged: ['reward'] })).rejects.toMatchObject(bad);
+    await expect(train({}, { resume: out, acceptChanged: ['model' as 'reward'] })).rejects.toMatchObject(bad);
+    await expect(train({}, { out: newPath(), acceptChanged: ['reward'] })).rejects.toMatchObject(bad);
   });
 });
 
 describe('a fork', () => {
-  const forked = async ({ out, model }: Stopped, more: Library.TrainOptions = {}) =>
-    (await train({ ...(await parts(model)), fork: { run: out, at: 4 }, out: newPath(), ...more })).result();
+  const forked = async ({ out, model }: Stopped, own: TrainOptions = {}, more: TrainSettings = {}) =>
+    (
+      await train(more, { ...(await parts(model)), fork: { run: out, at: 4 }, out: newPath(), ...own })
+    ).result();
 
   test.each(['model.safetensors', 'tokenizer.json'])('refuses another %s', async (file) => {
     const run = await stopped();
@@ -257,7 +264,7 @@ describe('a fork', () => {
     const run = await stopped();
     const model = newPath('model');
     renameSync(run.model, model);
-    expect((await forked({ ...run, model }, { model })).run.steps).toBe(8);
+    expect((await forked({ ...run, model }, {}, { model })).run.steps).toBe(8);
   });
 });
 

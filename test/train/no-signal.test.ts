@@ -2,10 +2,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { train, type TrainOptions } from '../../src/train';
+import { train } from '../../src/train';
 import { registerReward } from '../../src/rewards/registry';
 import { acoer } from '../helpers/cli';
 import { fakeRun, removeFakeRuns } from '../helpers/fake-run';
+import { asCall, type Given } from '../helpers/given';
 
 jest.setTimeout(180_000);
 
@@ -17,12 +18,12 @@ afterAll(() => {
 
 const SAID = /had nothing to learn from/;
 
-async function warningsOf(more: TrainOptions): Promise<string[]> {
+async function warningsOf(more: Given): Promise<string[]> {
   const said: string[] = [];
-  const onEvent: TrainOptions['onEvent'] = (event) => {
+  const onEvent: Given['onEvent'] = (event) => {
     if (event.type === 'warning' && SAID.test(event.message)) said.push(event.message);
   };
-  await (await train(fakeRun({ evalProblems: 0, saveSteps: 0, ...more, onEvent }))).result();
+  await (await train(...asCall(fakeRun({ evalProblems: 0, saveSteps: 0, ...more, onEvent })))).result();
   return said;
 }
 

@@ -6,14 +6,15 @@ import { registerLoss } from '../../src/losses';
 import { registerReward } from '../../src/rewards/registry';
 import type { RewardDefinition } from '../../src/rewards/types';
 import type { UserReward, UserRollout } from '../../src/rewards/user';
-import { train, type TrainEvent, type TrainOptions } from '../../src/train';
+import { train, type TrainEvent } from '../../src/train';
 import { fakeRun, metricsOf, removeFakeRuns } from '../helpers/fake-run';
+import { asCall, type Given } from '../helpers/given';
 
 jest.setTimeout(60_000);
 afterAll(removeFakeRuns);
 
-const run = async (given: TrainOptions) => (await train(given)).result();
-const quick = (more: TrainOptions) =>
+const run = async (given: Given) => (await train(...asCall(given))).result();
+const quick = (more: Given) =>
   fakeRun({ maxSteps: 3, evalProblems: 0, saveSteps: 0, completionsSteps: 1, tensorboard: false, ...more });
 
 const withMetrics = (metrics: () => Record<string, number>): UserReward => ({

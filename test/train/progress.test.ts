@@ -4,10 +4,11 @@ import type * as promises from 'node:fs/promises';
 import { join } from 'node:path';
 import { DataOrder } from '../../src/grpo/order';
 import { readProgress, type RunProgress } from '../../src/run';
-import { train, type TrainEvent, type TrainOptions } from '../../src/train';
+import { train, type TrainEvent } from '../../src/train';
 import { FakeEngine, type FakeFaults, FakeModel } from '../helpers/fake-engine';
 import { fakeParts, fakeRun, newFolder, removeFakeRuns } from '../helpers/fake-run';
 import { untimedFiles } from '../helpers/run-files';
+import { asCall, type Given } from '../helpers/given';
 
 let broken = false;
 jest.mock('node:fs/promises', () => {
@@ -25,12 +26,12 @@ jest.setTimeout(120_000);
 afterAll(removeFakeRuns);
 beforeEach(() => (broken = false));
 
-const settings = (): TrainOptions => ({ maxSteps: 4, promptsPerStep: 2, numGenerations: 4, evalSteps: 2 });
+const settings = (): Given => ({ maxSteps: 4, promptsPerStep: 2, numGenerations: 4, evalSteps: 2 });
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 type Progressing = TrainEvent & { type: 'decode-progress' | 'eval-progress' };
 
-function listened(more: TrainOptions = {}, faults: FakeFaults = {}) {
+function listened(more: Given = {}, faults: FakeFaults = {}) {
   const events: Progressing[] = [];
   const warnings: string[] = [];
   const onEvent = (event: TrainEvent) => {
@@ -45,7 +46,7 @@ function listened(more: TrainOptions = {}, faults: FakeFaults = {}) {
 describe('events', () => {
   test('carry completions, tokens and sequences in flight, of generations and evaluations', async () => {
     const { given, events } = listened();
-    const run = await train(given);
+    const run = await train(...asCall(given));
     await run.result();
     const generations = events.filter((event) => event.type === 'decode-progress' && event.step === 2);
     const [first, ...ended] = generations;
@@ -73,7 +74,7 @@ describe('events', () => {
   test('a completion generated again counts once', async () => {
     const { given, events } = listened({ evalProblems: 0 }, { slots: 3 });
     const rows: number[] = [];
-    const run = await train(given);
+    const run = await train(...asCall(given));
     const { metrics } = (await run.next()).value!;
     rows.push(metrics['completions/mean_length']! * 8);
     await run.return();
@@ -91,7 +92,7 @@ describe('events', () => {
       },
     };
     const { given, events } = listened({ sinks: [sink] });
-    await (await train(given)).result();
+    await (await train(...asCall(given))).result();
     const passing = seen.filter((type) => type.endsWith('-progress'));
     expect(passing.length).toBeGreaterThan(0);
     expect(passing.length).toBeLessThan(events.length / 2);
@@ -130,7 +131,7 @@ describe('progress.json', () => {
 
   test('shows the base evaluation, a generation, later phases and the end', async () => {
     const { given } = listened();
-    const run = await train(given);
+    const run = await train(...asCall(given));
     const afterBase = held(given.engine, () => true);
     const first = run.next();
     const base = await until(given.out, ({ tokens }) => tokens === 33);
@@ -174,7 +175,7 @@ describe('progress.json', () => {
 
   test('says how a run ended that did not finish, and a resumed run starts over', async () => {
     const { given } = listened();
-    const run = await train(given);
+    const run = await train(...asCall(given));
     for (let i = 0; i < 2; i++) await run.next();
     await run.return();
     expect(readProgress(given.out)).toMatchObject({ phase: 'interrupted', step: 2, done: null });
@@ -186,7 +187,7 @@ describe('progress.json', () => {
       await new Promise<void>((resolve) => (goOn = resolve));
       return loadModel();
     };
-    const resuming = train({ resume: given.out, ...parts });
+    const resuming = train({}, { resume: given.out, ...parts });
     expect(await until(given.out, ({ phase }) => phase === 'loading')).toMatchObject({
       step: 0,
       maxSteps: 4,
@@ -200,11 +201,11 @@ describe('progress.json', () => {
 
   test('a fork has its own', async () => {
     const { given } = listened({ saveSteps: 1 });
-    const run = await train(given);
+    const run = await train(...asCall(given));
     for (let i = 0; i < 2; i++) await run.next();
     await run.return();
     const out = newFolder();
-    const fork = await train({ fork: { run: given.out, at: 1 }, out, maxSteps: 3, ...fakeParts() });
+    const fork = await train({ maxSteps: 3 }, { fork: { run: given.out, at: 1 }, out, ...fakeParts() });
     expect(readProgress(given.out)).toMatchObject({ phase: 'interrupted', maxSteps: 4 });
     await fork.result();
     expect(readProgress(out)).toMatchObject({ phase: 'finished', step: 3, maxSteps: 3 });
@@ -213,25 +214,25 @@ describe('progress.json', () => {
   test('goes with a run that could not start, and is in the way of a new one', async () => {
     const { given } = listened();
     given.engine.loadModel = () => Promise.reject(new Error('no such model'));
-    await expect(train(given)).rejects.toThrow('no such model');
+    await expect(train(...asCall(given))).rejects.toThrow('no such model');
     expect(existsSync(given.out)).toBe(false);
 
     const other = listened();
-    await (await train(other.given)).return();
+    await (await train(...asCall(other.given))).return();
     for (const name of readdirSync(other.given.out)) {
       if (name !== 'progress.json') rmSync(join(other.given.out, name), { recursive: true });
     }
-    await expect(train(listened({ out: other.given.out }).given)).rejects.toMatchObject({
+    await expect(train(...asCall(listened({ out: other.given.out }).given))).rejects.toMatchObject({
       code: 'RUN_EXISTS',
     });
   });
 
   test('that cannot be written is one warning, and the run has the same files', async () => {
     const whole = listened();
-    await (await train(whole.given)).result();
+    await (await train(...asCall(whole.given))).result();
     broken = true;
     const { given, warnings } = listened();
-    const run = await train(given);
+    const run = await train(...asCall(given));
     await run.next();
     await wait(250);
     await run.result();
@@ -244,7 +245,7 @@ describe('progress.json', () => {
 
   test('is not touched once the run has let go of its folder', async () => {
     const { given } = listened();
-    await (await train(given)).result();
+    await (await train(...asCall(given))).result();
     writeFileSync(join(given.out, 'progress.json'), 'mine');
     await wait(1_200);
     expect(readProgress(given.out)).toBeNull();

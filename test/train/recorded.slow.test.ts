@@ -1,17 +1,18 @@
 /** Recorded runs replayed through the monitor, and the monitor's state in checkpoints. */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { train, watchRecorded, type TrainEvent, type TrainOptions } from '../../src/train';
+import { train, watchRecorded, type TrainEvent } from '../../src/train';
 import { checkStoredState } from '../../src/train/stored-state';
 import { EVALUATED, READ, type HealthChange } from '../../src/monitor';
 import { writeChecksums } from '../../src/run/checksums';
 import { acoer } from '../helpers/cli';
 import { fakeParts, fakeRun, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';
+import { asCall, type Given } from '../helpers/given';
 
 afterAll(removeFakeRuns);
 
 /** So sensitive that noise in the fake's accuracy sometimes changes its state. */
-const eager: TrainOptions = {
+const eager: Given = {
   maxSteps: 16,
   evalSteps: 4,
   evalSampledProblems: 20,
@@ -24,19 +25,19 @@ const eager: TrainOptions = {
   },
 };
 
-async function recorded(more: TrainOptions = {}) {
+async function recorded(more: Given = {}) {
   const changes: HealthChange[] = [];
   const onEvent = (event: TrainEvent) => {
     if (event.type === 'health') changes.push(event.change);
   };
   const given = fakeRun({ ...eager, ...more, onEvent });
-  await (await train(given)).result();
+  await (await train(...asCall(given))).result();
   return { folder: given.out, changes };
 }
 
 const lineOf = ({ step, from, to, reason }: HealthChange) => `step ${step}: ${from} -> ${to}. ${reason}\n`;
 
-test.each<[string, TrainOptions]>([
+test.each<[string, Given]>([
   ['evaluated between its steps', {}],
   ['judged by its batches', { evalSteps: 0 }],
   ['with several updates per batch', { evalSteps: 0, stepsPerGeneration: 2, numIterations: 2, maxSteps: 32 }],
@@ -142,7 +143,7 @@ describe('the monitor of a checkpoint', () => {
     const onEvent = (event: TrainEvent) => {
       if (event.type === 'warning') warnings.push(event.message);
     };
-    await (await train({ resume: folder, ...fakeParts(), onEvent })).result();
+    await (await train({}, { resume: folder, ...fakeParts(), onEvent })).result();
     expect(warnings.filter((message) => message.includes('monitor'))).toEqual([
       "The checkpoint's collapse monitor comes from an earlier version: the monitor starts over from here.",
     ]);

@@ -2,12 +2,13 @@
 import { cpSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { train, type TrainEvent, type TrainOptions } from '../../src/train';
+import { train, type TrainEvent, type TrainOptions, type TrainSettings } from '../../src/train';
 import { TINY_MODEL } from '../../src/models';
 import { readMetrics } from '../../src/run';
 import { FakeEngine } from '../helpers/fake-engine';
 import { fakeDataset, fakeEvaluation, fakeTokenizer } from '../helpers/fake-tokenizer';
 import { untimedFiles } from '../helpers/run-files';
+import { asCall } from '../helpers/given';
 
 jest.setTimeout(300_000);
 
@@ -24,7 +25,7 @@ const parts = () => ({
 });
 
 const N = 11;
-const settings: TrainOptions = {
+const settings: TrainSettings = {
   maxSteps: N,
   maxCompletionLength: 40,
   learningRate: 100,
@@ -59,12 +60,12 @@ function killedAfter(whole: string, k: number): string {
 let whole: string;
 beforeAll(async () => {
   whole = newFolder();
-  await (await train({ ...settings, ...parts(), out: whole })).result();
+  await (await train(settings, { ...parts(), out: whole })).result();
 });
 
 test.each(Array.from({ length: N + 1 }, (_, k) => k))('killed after step %i of a run', async (k) => {
   const folder = killedAfter(whole, k);
-  await (await train({ ...parts(), resume: folder })).result();
+  await (await train({}, { ...parts(), resume: folder })).result();
   expect(untimedFiles(folder)).toEqual(untimedFiles(whole));
 });
 
@@ -76,7 +77,7 @@ test.each(['final', '.tmp-final-1', '.old-final'])(
     rmSync(join(folder, 'summary.json'));
     writeFileSync(join(folder, 'final', 'README.md'), 'of a run that ended otherwise');
     renameSync(join(folder, 'final'), join(folder, name));
-    await (await train({ ...parts(), resume: folder })).result();
+    await (await train({}, { ...parts(), resume: folder })).result();
     expect(untimedFiles(folder)).toEqual(untimedFiles(whole));
   },
 );
@@ -98,7 +99,7 @@ test('a power loss that took lines of metrics: restored, and trackers follow', a
   writeFileSync(path, `${lines.slice(0, 4).join('\n')}\n${'\0'.repeat(3000)}`);
   const warnings: string[] = [];
   const onEvent = (event: TrainEvent) => void (event.type === 'warning' && warnings.push(event.message));
-  await (await train({ ...parts(), resume: folder, onEvent })).result();
+  await (await train({}, { ...parts(), resume: folder, onEvent })).result();
   expect(warnings).toEqual([`${path} had lost the lines of steps 5-7: restored from checkpoints.`]);
   expect(untimedFiles(folder)).toEqual(untimedFiles(whole));
 });
@@ -106,13 +107,13 @@ test('a power loss that took lines of metrics: restored, and trackers follow', a
 test('stopped and resumed after each single step', async () => {
   const folder = newFolder();
   const begun = { ...settings, ...parts(), out: folder, saveSteps: 0 };
-  let run = await train(begun);
+  let run = await train(...asCall(begun));
   for (let stops = 0; ; stops++) {
     run.stop();
     const ended = await run.result().catch((error: { code: string }) => error.code);
     if (ended !== 'INTERRUPTED') break;
     expect(stops).toBeLessThan(3 * N);
-    run = await train({ ...parts(), resume: folder });
+    run = await train({}, { ...parts(), resume: folder });
     const step = await run.next();
     if (step.done === true) break;
   }
@@ -129,18 +130,14 @@ test('an interrupted evaluation is repeated, but not its step', async () => {
     if (event.type === 'eval-progress' && event.phase === 'step' && event.done === 5) controller.abort();
   };
   const folder = newFolder();
-  const run = await train({
-    ...settings,
-    ...parts(),
-    out: folder,
-    saveSteps: 0,
-    signal: controller.signal,
-    onEvent,
-  });
+  const run = await train(
+    { ...settings, saveSteps: 0 },
+    { ...parts(), out: folder, signal: controller.signal, onEvent },
+  );
   await expect(run.result()).rejects.toMatchObject({ code: 'INTERRUPTED' });
   expect(readMetrics(join(folder, 'metrics.jsonl'))).toHaveLength(2);
   expect(readdirSync(join(folder, 'checkpoints'))).toEqual(['step-000003']);
-  const resumed = await train({ ...parts(), resume: folder });
+  const resumed = await train({}, { ...parts(), resume: folder });
   expect((await resumed.next()).value).toMatchObject({ index: 3 });
   await resumed.result();
   const metricsOf = (path: string) => untimedFiles(path).get('metrics.jsonl');
@@ -174,7 +171,7 @@ describe('a damaged checkpoint', () => {
       const folder = killedAfter(whole, 6);
       damage(join(folder, 'checkpoints', 'step-000006', file));
       const events: TrainEvent[] = [];
-      const run = await train({ ...parts(), resume: folder, onEvent: (event) => events.push(event) });
+      const run = await train({}, { ...parts(), resume: folder, onEvent: (event) => events.push(event) });
       expect(events[0]).toMatchObject({ type: 'run', resumedStep: 5 });
       const [warning] = events.filter((event) => event.type === 'warning');
       expect(warning!.message).toMatch(
@@ -187,7 +184,7 @@ describe('a damaged checkpoint', () => {
   test('a run that falls back on an older one ends like an uninterrupted run', async () => {
     const folder = killedAfter(whole, 6);
     for (const step of [5, 6]) flipBit(join(folder, 'checkpoints', `step-00000${step}`, 'state.json'));
-    await (await train({ ...parts(), resume: folder })).result();
+    await (await train({}, { ...parts(), resume: folder })).result();
     expect(untimedFiles(folder)).toEqual(untimedFiles(whole));
     expect(readdirSync(join(folder, 'checkpoints')).slice(0, 2)).toEqual([
       'damaged-step-000005',
@@ -200,7 +197,7 @@ describe('a damaged checkpoint', () => {
     flipBit(join(folder, 'checkpoints', 'step-000001', 'state.json'));
     const warnings: string[] = [];
     const onEvent = (event: TrainEvent) => event.type === 'warning' && warnings.push(event.message);
-    const run = await train({ ...parts(), resume: folder, onEvent });
+    const run = await train({}, { ...parts(), resume: folder, onEvent });
     expect(warnings[0]).toContain('there is no earlier one');
     expect((await run.next()).value).toMatchObject({ index: 1 });
     await run.return();
@@ -208,8 +205,12 @@ describe('a damaged checkpoint', () => {
 });
 
 describe('changed settings', () => {
-  const resumeWith = (folder: string, more: TrainOptions, events: TrainEvent[] = []) =>
-    train({ ...parts(), ...more, resume: folder, onEvent: (event) => events.push(event) });
+  const resumeWith = (
+    folder: string,
+    more: TrainSettings,
+    events: TrainEvent[] = [],
+    own: TrainOptions = {},
+  ) => train(more, { ...parts(), resume: folder, onEvent: (event) => events.push(event), ...own });
 
   test('a change to what the steps depend on is refused; the message says what changed and what may', async () => {
     const folder = killedAfter(whole, 4);
@@ -255,11 +256,11 @@ describe('changed settings', () => {
   });
 
   test('a finished run continues to more steps as if it had been started with them', async () => {
-    const constant: TrainOptions = { ...settings, lrSchedulerType: 'constant', warmupRatio: 0 };
+    const constant: TrainSettings = { ...settings, lrSchedulerType: 'constant', warmupRatio: 0 };
     const long = newFolder();
-    await (await train({ ...constant, ...parts(), out: long })).result();
+    await (await train(constant, { ...parts(), out: long })).result();
     const folder = newFolder();
-    await (await train({ ...constant, ...parts(), out: folder, maxSteps: 6 })).result();
+    await (await train({ ...constant, maxSteps: 6 }, { ...parts(), out: folder })).result();
     const events: TrainEvent[] = [];
     const summary = await (await resumeWith(folder, { maxSteps: N }, events)).result();
     expect(summary.run.steps).toBe(N);
@@ -273,20 +274,20 @@ describe('changed settings', () => {
 
   test('data other than that the run began with is refused', async () => {
     const folder = killedAfter(whole, 4);
-    await expect(resumeWith(folder, { trainData: fakeDataset(31) })).rejects.toThrow(
+    await expect(resumeWith(folder, {}, [], { trainData: fakeDataset(31) })).rejects.toThrow(
       'has 31 problems now and had 30',
     );
   });
 
   test('a checkpoint of another version is resumed, with a warning', async () => {
     const folder = newFolder();
-    const run = await train({ ...settings, ...parts(), out: folder });
+    const run = await train(settings, { ...parts(), out: folder });
     await run.next();
     await run.return();
     const engine = new FakeEngine();
     engine.deviceInfo.device = 'cuda:0';
     const events: TrainEvent[] = [];
-    const resumed = await resumeWith(folder, { engine }, events);
+    const resumed = await resumeWith(folder, {}, events, { engine });
     await resumed.return();
     expect(events).toContainEqual(
       expect.objectContaining({ message: expect.stringContaining('device cpu, now cuda:0') }),
@@ -297,8 +298,8 @@ describe('changed settings', () => {
 describe('the checkpoints that are kept', () => {
   test('are the newest and the one with the best evaluation', async () => {
     const folder = newFolder();
-    const more: TrainOptions = { saveSteps: 2, keepCheckpoints: 2, evalSteps: 3 };
-    const summary = await (await train({ ...settings, ...parts(), ...more, out: folder })).result();
+    const more: TrainSettings = { saveSteps: 2, keepCheckpoints: 2, evalSteps: 3 };
+    const summary = await (await train({ ...settings, ...more }, { ...parts(), out: folder })).result();
     const evaluated = readMetrics(join(folder, 'metrics.jsonl')).filter(
       (line) => 'eval/greedy_accuracy' in line,
     );

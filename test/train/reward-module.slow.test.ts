@@ -12,6 +12,7 @@ import { builtCli, ROOT } from '../helpers/cli';
 import { FakeEngine } from '../helpers/fake-engine';
 import { fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
 import { group, rollout } from '../rewards/rollouts';
+import { asCall, type Given } from '../helpers/given';
 
 const dist = join(dirname(builtCli()), '..');
 // eslint-disable-next-line @typescript-eslint/no-require-imports
@@ -116,7 +117,7 @@ test.each<[string, object, number, RegExp]>([
 });
 
 let runs = 0;
-function options(module: string, more: Library.TrainOptions = {}): Library.TrainOptions & { out: string } {
+function options(module: string, more: Given = {}): Given & { out: string } {
   return {
     maxSteps: 8,
     maxCompletionLength: 40,
@@ -149,7 +150,7 @@ describe('a run', () => {
   ])('%s stops it, naming reward and sample', async (module, message) => {
     // Long enough for a busy machine to answer, if an answer comes at all.
     const given = options(module, { rewardTimeoutMs: 3000 });
-    const failing = (await train(given)).result();
+    const failing = (await train(...asCall(given))).result();
     await expect(failing).rejects.toThrow(message);
     expect(await failing.catch(errorCode)).toBe('REWARD_FAILED');
     expect(existsSync(join(given.out, 'summary.json'))).toBe(false);
@@ -160,9 +161,9 @@ describe('a run', () => {
 
   test('that is interrupted resumes with the state of the module', async () => {
     const whole = options('counting.mjs');
-    await (await train(whole)).result();
+    await (await train(...asCall(whole))).result();
     const broken = options('counting.mjs');
-    const run = await train(broken);
+    const run = await train(...asCall(broken));
     for await (const step of run) if (step.index === 5) break;
     const { rewardStates } = (
       JSON.parse(readFileSync(join(broken.out, 'checkpoints', 'step-000005', 'state.json'), 'utf8')) as {
@@ -171,14 +172,14 @@ describe('a run', () => {
     ).loop;
     expect(rewardStates).toEqual({ mine: { batches: 5 } });
     const { engine, tokenizer, trainData } = options('counting.mjs');
-    await (await train({ resume: broken.out, engine, tokenizer, trainData })).result();
+    await (await train({}, { resume: broken.out, engine, tokenizer, trainData })).result();
     expect(lastMetrics(broken.out)).toEqual(lastMetrics(whole.out));
     expect(lastMetrics(whole.out)).toContainEqual(['counting/batches', 8]);
   });
 
   test('refuses a module under the name of a built-in reward', async () => {
     const given = options('plain.cjs', { rewardModules: { acoer: file('plain.cjs') }, reward: 'acoer' });
-    await expect(train(given)).rejects.toThrow(/rewardModules\.acoer: this name is already taken/);
+    await expect(train(...asCall(given))).rejects.toThrow(/rewardModules\.acoer: this name is already taken/);
   });
 });
 

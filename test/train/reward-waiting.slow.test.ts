@@ -87,13 +87,13 @@ test('a reward that waits while being loaded is refused', async () => {
   expect(code).toBe(0);
 });
 
-const OPTIONS = `{ ...${JSON.stringify(SETTINGS)}, out: process.env.WAITS_FOR + '-run' }`;
+const OUT = `out: process.env.WAITS_FOR + '-run'`;
 
 test('a program that trains gets the error and can end, with its own exit code', async () => {
   const program = `
     const { train } = require('./dist/index.js');
-    const given = { ...${OPTIONS}, rewardModules: { mine: ${JSON.stringify(MODULE)} }, rewardTimeoutMs: 2000 };
-    train(given).then((run) => run.result()).catch((error) => {
+    const given = { ...${JSON.stringify(SETTINGS)}, rewardModules: { mine: ${JSON.stringify(MODULE)} }, rewardTimeoutMs: 2000 };
+    train(given, { ${OUT} }).then((run) => run.result()).catch((error) => {
       console.error(error.code, error.message);
       process.exitCode = 7;
     });`;
@@ -107,8 +107,8 @@ test("a reward that is a function blocks the run's own thread: the watchdog's th
   const program = `
     const { train, registerReward } = require('./dist/index.js');
     registerReward('mine', require(${JSON.stringify(MODULE)}));
-    const watch = { watchdogMs: 2000, watchdogPhaseMs: { loading: 60000, reward: 2000 }, exitWhenBlocked: true };
-    train({ ...${OPTIONS}, ...watch }).then((run) => run.result());`;
+    const watch = { watchdogMs: 2000, watchdogPhaseMs: { loading: 60000, reward: 2000 } };
+    train({ ...${JSON.stringify(SETTINGS)}, ...watch }, { ${OUT}, exitWhenBlocked: true }).then((run) => run.result());`;
   const { code, stderr } = await outcome(node('-e', program));
   expect(stderr).toMatch(
     /No progress in reward of step 1 .*The main thread is blocked, so the process was ended/,

@@ -1,18 +1,21 @@
 /** The completions that a run prints (`logCompletions`) and keeps (`completionsSteps`), and when. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { train, type TrainEvent, type TrainOptions } from '../../src/train';
+import { train, type TrainEvent } from '../../src/train';
 import { fakeRun, removeFakeRuns } from '../helpers/fake-run';
+import { asCall, type Given } from '../helpers/given';
 
 jest.setTimeout(60_000);
 afterAll(removeFakeRuns);
 
 type Sample = TrainEvent & { type: 'sample' };
 
-async function samplesOf(more: TrainOptions): Promise<{ samples: Sample[]; tables: string[] }> {
+async function samplesOf(more: Given): Promise<{ samples: Sample[]; tables: string[] }> {
   const samples: Sample[] = [];
   const onEvent = (event: TrainEvent) => void (event.type === 'sample' && samples.push(event));
-  const run = await train(fakeRun({ maxSteps: 12, evalProblems: 0, saveSteps: 0, onEvent, ...more }));
+  const run = await train(
+    ...asCall(fakeRun({ maxSteps: 12, evalProblems: 0, saveSteps: 0, onEvent, ...more })),
+  );
   await run.result();
   return { samples, tables: readdirSync(join(run.directory, 'completions')).sort() };
 }

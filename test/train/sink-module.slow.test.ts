@@ -8,6 +8,7 @@ import { readMetrics } from '../../src/run';
 import { builtCli, ROOT } from '../helpers/cli';
 import { FakeEngine } from '../helpers/fake-engine';
 import { fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
+import { asCall, type Given } from '../helpers/given';
 
 const dist = join(dirname(builtCli()), '..');
 // eslint-disable-next-line @typescript-eslint/no-require-imports
@@ -23,9 +24,7 @@ function file(code: string): string {
   return path;
 }
 
-type Options = NonNullable<Parameters<typeof train>[0]>;
-
-const options = (changes: Options): Options & { out: string } => ({
+const options = (changes: Given): Given & { out: string } => ({
   model: 'tiny',
   out: join(root, `run-${files++}`),
   maxSteps: 3,
@@ -42,13 +41,13 @@ const options = (changes: Options): Options & { out: string } => ({
 });
 
 /** The warnings of a whole run, which must make all of its steps. */
-async function warningsOf(changes: Options): Promise<string[]> {
+async function warningsOf(changes: Given): Promise<string[]> {
   const warnings: string[] = [];
-  const onEvent: Options['onEvent'] = (event) => {
+  const onEvent: Given['onEvent'] = (event) => {
     if (event.type === 'warning') warnings.push(event.message);
   };
   const given = options({ onEvent, ...changes });
-  await (await train(given)).result();
+  await (await train(...asCall(given))).result();
   expect(readMetrics(join(given.out, 'metrics.jsonl'))).toHaveLength(3);
   return warnings;
 }
@@ -66,7 +65,7 @@ test('a module gets every step, the completions, the events and the run it belon
       close: () => note('close ' + config.maxSteps + ' ' + directory),
     });`;
   const given = options({ sinks: [file(code)] });
-  await (await train(given)).result();
+  await (await train(...asCall(given))).result();
   const lines = readFileSync(notes, 'utf8').trim().split('\n');
   expect(lines[0]).toBe('rewind 0');
   expect(lines.filter((line) => line.startsWith('step'))).toEqual(['step 1', 'step 2', 'step 3']);
@@ -77,7 +76,7 @@ test('a module gets every step, the completions, the events and the run it belon
 
 test('every example of a sink works in its thread', async () => {
   const given = options({ sinks: [join(ROOT, 'examples', 'sink.mjs')] });
-  await (await train(given)).result();
+  await (await train(...asCall(given))).result();
   const lines = readFileSync(join(given.out, 'reward.csv'), 'utf8').trim().split('\n');
   expect(lines.map((line) => line.split(',')[0])).toEqual(['1', '2', '3']);
 });
@@ -166,7 +165,7 @@ test.each<[string, Sink, string]>([
 
 test('a run that is asked to end does not wait for a slow sink', async () => {
   const given = options({ sinks: [{ step: () => new Promise(() => undefined) }], sinkTimeoutMs: 600_000 });
-  const run = await train(given);
+  const run = await train(...asCall(given));
   const result = run.result();
   setTimeout(() => run.stop(), 500);
   await expect(result).rejects.toMatchObject({ code: 'INTERRUPTED' });
@@ -191,7 +190,7 @@ test.each([
   ['an error at loading', "throw new Error('no wandb'); export default 1;", /no wandb/],
   ['a maker that throws', "export default () => { throw new Error('no key'); };", /no key/],
 ])('a module with %s is refused', async (_, code, message) => {
-  const failed = train(options({ sinks: [file(code)] }));
+  const failed = train(...asCall(options({ sinks: [file(code)] })));
   await expect(failed).rejects.toMatchObject({ code: 'BAD_CONFIG' });
   await expect(failed).rejects.toThrow(message);
 });
@@ -199,6 +198,8 @@ test.each([
 test('loading a module that loops ends when the run is aborted', async () => {
   const controller = new AbortController();
   setTimeout(() => controller.abort(), 300);
-  const failed = train(options({ sinks: [file('for (;;); export default 1;')], signal: controller.signal }));
+  const failed = train(
+    ...asCall(options({ sinks: [file('for (;;); export default 1;')], signal: controller.signal })),
+  );
   await expect(failed).rejects.toMatchObject({ code: 'INTERRUPTED' });
 });

@@ -7,6 +7,7 @@ import { builtCli, ROOT } from '../helpers/cli';
 import { FakeEngine } from '../helpers/fake-engine';
 import { fakeTokenizer } from '../helpers/fake-tokenizer';
 import { metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';
+import { asCall, type Given } from '../helpers/given';
 
 // A judge in a file needs the compiled program.
 // eslint-disable-next-line @typescript-eslint/no-require-imports
@@ -21,7 +22,7 @@ const judgeFile = (name: string) => join(ROOT, 'test', 'fixtures', 'judge-module
 const rows = (count: number, end = '') =>
   Array.from({ length: count }, (_, i) => ({ prompt: `say ${i % 10} ${i}${end}`, n: i % 10 }));
 
-function task(more: Library.TrainOptions = {}): Library.TrainOptions & { out: string } {
+function task(more: Given = {}): Given & { out: string } {
   return {
     model: 'tiny',
     engine: new FakeEngine(),
@@ -43,7 +44,7 @@ function task(more: Library.TrainOptions = {}): Library.TrainOptions & { out: st
   };
 }
 
-const finish = async (given: Library.TrainOptions) => (await train(given)).result();
+const finish = async (given: Given) => (await train(...asCall(given))).result();
 
 test('rows, a judge and rewards as plain code; training, evaluation and tables agree', async () => {
   const seen = new Set<number>();
@@ -102,20 +103,20 @@ test('a run that is interrupted resumes with the same code and data, to the same
   await finish(whole);
   const { reward, judge, dataset, evalDataset } = whole;
   const broken = task({ reward });
-  for await (const { index } of await train(broken)) if (index === 2) break;
+  for await (const { index } of await train(...asCall(broken))) if (index === 2) break;
   const parts = { engine: new FakeEngine(), tokenizer: fakeTokenizer };
   const resume = broken.out;
-  await expect(train({ resume, ...parts, dataset, evalDataset, judge })).rejects.toThrow(
+  await expect(train(...asCall({ resume, ...parts, dataset, evalDataset, judge }))).rejects.toThrow(
     /was trained with the reward "reward", which its program had registered: call registerReward/,
   );
-  await expect(train({ resume, ...parts, dataset, evalDataset, reward })).rejects.toThrow(
+  await expect(train(...asCall({ resume, ...parts, dataset, evalDataset, reward }))).rejects.toThrow(
     'The judge function:judge was a function of the training program; pass it again to train() as judge.',
   );
-  await expect(train({ resume, ...parts, judge, reward })).rejects.toThrow(/was in the memory of the training program/); // prettier-ignore
+  await expect(train(...asCall({ resume, ...parts, judge, reward }))).rejects.toThrow(/was in the memory of the training program/); // prettier-ignore
   const changed = rows(40).map((row) => ({ ...row, n: 3 }));
-  await expect(train({ resume, ...parts, dataset: changed, evalDataset, judge, reward })).rejects.toThrow(
-    /no longer holds the problems this run began with/,
-  );
+  await expect(
+    train(...asCall({ resume, ...parts, dataset: changed, evalDataset, judge, reward })),
+  ).rejects.toThrow(/no longer holds the problems this run began with/);
   await finish({ resume, ...parts, dataset, evalDataset, judge, reward });
   expect(metricsOf(broken.out)).toEqual(metricsOf(whole.out));
 });
@@ -125,20 +126,20 @@ test("a judge's file may move but not change, and a built-in judge cannot become
   const [here, there] = [newFolder(), newFolder()];
   cpSync(dirname(judgeFile('x')), here, { recursive: true });
   const given = task({ judge: join(here, 'digit.cjs') });
-  for await (const { index } of await train(given)) if (index === 2) break;
+  for await (const { index } of await train(...asCall(given))) if (index === 2) break;
   const { dataset, evalDataset } = given;
   const again = { resume: given.out, engine: new FakeEngine(), tokenizer: fakeTokenizer, dataset, evalDataset };
   cpSync(here, there, { recursive: true });
-  await expect(train({ ...again, judge: 'math' })).rejects.toThrow(/A resumed run cannot change judge/);
+  await expect(train(...asCall({ ...again, judge: 'math' }))).rejects.toThrow(/A resumed run cannot change judge/);
   appendFileSync(join(here, 'wanted.cjs'), '\n// changed\n');
-  await expect(train(again)).rejects.toThrow(
+  await expect(train(...asCall(again))).rejects.toThrow(
     /The judge's file .*digit\.cjs has changed since the checkpoint of step 2 \(the judge: wanted\.cjs\), so before and after could not be compared/,
   );
-  const run = await train({ ...again, judge: join(there, 'digit.cjs') });
+  const run = await train(...asCall({ ...again, judge: join(there, 'digit.cjs') }));
   expect((await run.result()).trained.greedy).not.toBeNull();
 }); // prettier-ignore
 
-test.each<[string, Library.TrainOptions, RegExp]>([
+test.each<[string, Given, RegExp]>([
   ['loops', { judge: judgeFile('loops.cjs'), rewardTimeoutMs: 300 }, /The judge .*loops\.cjs failed on a completion of problem \d+: no answer within 300 ms/],
   ['answers with a number', { judge: judgeFile('number.cjs') }, /number\.cjs failed on a completion of problem \d+: it returned 3, not true/],
   ['is a function that rejects', { judge: () => Promise.reject(new Error('server gone')) }, /The judge judge failed on a completion of problem \d+: server gone/],
@@ -148,7 +149,7 @@ test.each<[string, Library.TrainOptions, RegExp]>([
   await expect(failing).rejects.toMatchObject({ code: 'JUDGE_FAILED' });
 }); // prettier-ignore
 
-test.each<[Library.TrainOptions, RegExp]>([
+test.each<[Given, RegExp]>([
   [{ judge: 'mathh' }, /judge: there is no judge "mathh"; did you mean `math`\?/],
   [{ judge: '/nowhere/judge.mjs' }, /Cannot use the judge ".*" in \/nowhere\/judge\.mjs: no such file/],
   [{ judge: 'exact', answerFrom: 'last-box' }, /answerFrom: has no effect with the judge exact/],
@@ -156,19 +157,21 @@ test.each<[Library.TrainOptions, RegExp]>([
   [{ formatPattern: 'x' }, /formatPattern: has no effect unless formatRule is regex/],
   [{ formatRule: 'regex', formatPattern: '(' }, /formatPattern: must be a regular expression of JavaScript/],
   [{ reward: [function acc() { return 1; }] }, /A reward named "acc" is built in; give the function another name/],
-  [{ reward: [7 as never] }, /reward must list functions or \{name, weight, params\}, not 7/],
+  [{ reward: [() => 1, 7 as never] }, /reward must list functions or \{name, weight, params\}, not 7/],
   [{ judge: 'exact' }, /rows row 1 has no value for the answer or solution/],
 ])('%j is refused before a file is written', async (more, message) => {
-  await expect(train(task(more))).rejects.toThrow(message);
+  await expect(train(...asCall(task(more)))).rejects.toThrow(message);
 }); // prettier-ignore
 
 test('a prompt that asks for mathematics under another judge is pointed out', async () => {
-  const told = async (more: Library.TrainOptions) => {
+  const told = async (more: Given) => {
     const warnings: string[] = [];
     const onEvent: Library.TrainOptions['onEvent'] = (event) => {
       if (event.type === 'warning') warnings.push(event.message);
     };
-    const run = await train(task({ maxSteps: 1, evalProblems: 0, evalDataset: undefined, onEvent, ...more }));
+    const run = await train(
+      ...asCall(task({ maxSteps: 1, evalProblems: 0, evalDataset: undefined, onEvent, ...more })),
+    );
     await run.return();
     return warnings.filter((message) => /still asks for mathematics/.test(message)).length;
   };

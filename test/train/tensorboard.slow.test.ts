@@ -11,12 +11,13 @@ import {
   summaryEvent,
   textValue,
 } from '../../src/run';
-import { train, type RunSummary, type TrainEvent, type TrainOptions } from '../../src/train';
+import { train, type RunSummary, type TrainEvent } from '../../src/train';
 import { samplesMarkdown, type Sample } from '../../src/life/samples';
 import { eventsOf, pointsOf, type DecodedEvent, type EventValue } from '../helpers/event-file';
 import { fakeParts, fakeRun, newFolder, removeFakeRuns } from '../helpers/fake-run';
 import { needs } from '../helpers/needs';
 import { copyAsCrashed, untimedFiles } from '../helpers/run-files';
+import { asCall, type Given } from '../helpers/given';
 
 jest.setTimeout(120_000);
 afterAll(removeFakeRuns);
@@ -51,9 +52,9 @@ function expectOnePointPerStep(folder: string): void {
   expect(wallTimes).toEqual(wallTimes.toSorted((a, b) => a - b));
 }
 
-async function whole(more: TrainOptions = {}): Promise<{ folder: string; summary: RunSummary }> {
+async function whole(more: Given = {}): Promise<{ folder: string; summary: RunSummary }> {
   const given = fakeRun({ completionsSteps: 3, evalSteps: 4, ...more });
-  const summary = await (await train(given)).result();
+  const summary = await (await train(...asCall(given))).result();
   return { folder: given.out, summary };
 }
 
@@ -68,12 +69,12 @@ async function rolledBack(): Promise<{ out: string }> {
   };
   const more = { maxSteps: 12, saveSteps: 2, promptsPerStep: 2, completionsSteps: 1 };
   const given = fakeRun({ ...more, onCollapse: 'rollback', maxRollbacks: 2, monitor });
-  await expect((await train(given)).result()).rejects.toMatchObject({ code: 'COLLAPSED' });
+  await expect((await train(...asCall(given))).result()).rejects.toMatchObject({ code: 'COLLAPSED' });
   return given;
 }
 
-const resume = async (folder: string, more: TrainOptions = {}) =>
-  (await train({ resume: folder, ...fakeParts(), ...more })).result();
+const resume = async (folder: string, more: Given = {}) =>
+  (await train(...asCall({ resume: folder, ...fakeParts(), ...more }))).result();
 
 describe('a run', () => {
   let folder: string;
@@ -136,7 +137,7 @@ describe('one point a step', () => {
   test('after an end between two steps, which counts as a failure until the run is resumed', async () => {
     const { folder } = await whole(settings);
     const given = fakeRun({ completionsSteps: 3, evalSteps: 4, ...settings });
-    for await (const { index } of await train(given)) if (index === 5) break;
+    for await (const { index } of await train(...asCall(given))) if (index === 5) break;
     expect(valueOf(eventsOf(given.out), '_hparams_/session_end_info').status).toBe(2);
     expectOnePointPerStep(given.out);
     await resume(given.out);
@@ -152,7 +153,7 @@ describe('one point a step', () => {
       if (event.type === 'eval-progress' && event.phase === 'step' && event.done === 5) controller.abort();
     };
     const given = fakeRun({ ...more, onEvent, signal: controller.signal });
-    await expect((await train(given)).result()).rejects.toMatchObject({ code: 'INTERRUPTED' });
+    await expect((await train(...asCall(given))).result()).rejects.toMatchObject({ code: 'INTERRUPTED' });
     expect(lines(given.out).at(-1)!.step).toBe(3);
     await resume(given.out);
     expectOnePointPerStep(given.out);
@@ -163,7 +164,7 @@ describe('one point a step', () => {
   test('after a crash, with an event more or less than lines, or half of one', async () => {
     const given = fakeRun({ completionsSteps: 3, ...settings });
     const copies: string[] = [];
-    for await (const { index } of await train(given)) {
+    for await (const { index } of await train(...asCall(given))) {
       if (index !== 6) continue;
       for (const cut of [0, 11, 4000]) {
         const copy = newFolder();
@@ -192,7 +193,7 @@ describe('one point a step', () => {
 
   test('when it is turned on later: the lines before have points, dated by their step times', async () => {
     const given = fakeRun({ ...settings, tensorboard: false });
-    for await (const { index } of await train(given)) if (index === 5) break;
+    for await (const { index } of await train(...asCall(given))) if (index === 5) break;
     await resume(given.out, { tensorboard: true });
     expectOnePointPerStep(given.out);
     const events = eventsOf(given.out).filter(({ step }) => step > 0);
@@ -205,9 +206,9 @@ describe('one point a step', () => {
 
   test('in a fork, which begins with the steps before it', async () => {
     const source = fakeRun(settings);
-    await (await train(source)).result();
+    await (await train(...asCall(source))).result();
     const out = newFolder();
-    const run = await train({ fork: { run: source.out, at: 4 }, ...fakeParts(), out, learningRate: 50 });
+    const run = await train({ learningRate: 50 }, { fork: { run: source.out, at: 4 }, ...fakeParts(), out });
     await run.result();
     expectOnePointPerStep(out);
     expect(stepsOf(eventsOf(out), 'train/loss')).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9]);
@@ -221,7 +222,7 @@ describe('one point a step', () => {
     let updates = 0;
     const nonFinite = (call: string) => call === 'step' && ++updates === 3;
     const given = fakeRun({ ...settings, ...fakeParts({ nonFinite }) });
-    await (await train(given)).result();
+    await (await train(...asCall(given))).result();
     const refused = lines(given.out).filter((line) => line.update_applied === 0);
     expect(refused.map(({ step }) => step)).toEqual([3]);
     expectOnePointPerStep(given.out);
@@ -236,7 +237,7 @@ test('a folder that cannot be written is reported once and does not end the run'
   const onEvent = (event: TrainEvent) => void (event.type === 'warning' && warnings.push(event.message));
   mkdirSync(given.out, { recursive: true });
   writeFileSync(join(given.out, 'tensorboard'), 'a file, not a folder');
-  await (await train({ ...given, onEvent })).result();
+  await (await train(...asCall({ ...given, onEvent }))).result();
   expect(warnings.filter((message) => message.includes('tensorboard'))).toEqual([
     expect.stringMatching(/^Sink tensorboard failed at rewind and gets nothing more: E/),
   ]);
@@ -319,7 +320,8 @@ needs('python3 with tensorboard', ready).describe("TensorBoard's own readers", (
   test('see one point a step after a crash and a resume', async () => {
     const given = fakeRun({ maxSteps: 8, saveSteps: 3 });
     const copy = newFolder();
-    for await (const { index } of await train(given)) if (index === 5) copyAsCrashed(given.out, copy);
+    for await (const { index } of await train(...asCall(given)))
+      if (index === 5) copyAsCrashed(given.out, copy);
     expect(seen(join(copy, 'tensorboard')).scalars['train/loss']).toHaveLength(5);
     await resume(copy);
     expectSeen(copy, 'STATUS_SUCCESS');

@@ -11,12 +11,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError } from '../../src/errors';
 import { recordingLoss } from '../helpers/recording-loss';
-import { train, type RunSummary, type TrainEvent, type TrainOptions, type TrainRun } from '../../src/train';
+import { train, type RunSummary, type TrainEvent, type TrainRun } from '../../src/train';
 import { registerReward } from '../../src/rewards/registry';
 import { readCompletions, readMetrics } from '../../src/run';
 import type { StepMetrics } from '../../src/types';
 import { FakeEngine } from '../helpers/fake-engine';
 import { fakeDataset, fakeEvaluation, fakeTokenizer } from '../helpers/fake-tokenizer';
+import { asCall, type Given } from '../helpers/given';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-train-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -35,7 +36,7 @@ const settings = {
   completionsSteps: 4,
 } as const;
 
-function options(more: TrainOptions = {}) {
+function options(more: Given = {}) {
   const engine = new FakeEngine();
   const parts = {
     engine,
@@ -65,16 +66,16 @@ const failureOf = (run: TrainRun): Promise<unknown> =>
 
 const metricsOf = (folder: string) => untimed(readMetrics(join(folder, 'metrics.jsonl')));
 
-async function runWhole(more: TrainOptions = {}): Promise<{ folder: string; summary: RunSummary }> {
+async function runWhole(more: Given = {}): Promise<{ folder: string; summary: RunSummary }> {
   const whole = options(more);
-  const summary = await (await train(whole)).result();
+  const summary = await (await train(...asCall(whole))).result();
   return { folder: whole.out, summary };
 }
 
 describe('a run', () => {
   test('yields steps one by one, then its summary, and leaves its files', async () => {
     const given = options();
-    const run = await train(given);
+    const run = await train(...asCall(given));
     expect(existsSync(join(given.out, 'config.json'))).toBe(true);
     const indices: number[] = [];
     for await (const step of run) {
@@ -186,13 +187,13 @@ describe('a run', () => {
 
   test('using the same folder twice is refused', async () => {
     const { folder } = await runWhole({ maxSteps: 1 });
-    await expect(train(options({ out: folder }))).rejects.toMatchObject({ code: 'RUN_EXISTS' });
+    await expect(train(...asCall(options({ out: folder })))).rejects.toMatchObject({ code: 'RUN_EXISTS' });
   });
 
   test('an unknown setting or reward is refused before anything is written', async () => {
     for (const bad of [{ learningrate: 1 }, { reward: 'acoerr' }, { rewardParams: { acoer: { nope: 1 } } }]) {
       const out = newFolder();
-      await expect(train(options({ ...(bad as TrainOptions), out }))).rejects.toMatchObject({
+      await expect(train(...asCall(options({ ...(bad as Given), out })))).rejects.toMatchObject({
         code: 'BAD_CONFIG',
       });
       expect(existsSync(out)).toBe(false);
@@ -204,20 +205,20 @@ test('a model that cannot be loaded leaves no run behind, and a folder as it was
   const given = options();
   const failure = new AcoerError('BAD_FILE', 'model.safetensors is cut off');
   given.engine.loadModel = () => Promise.reject(failure);
-  await expect(train(given)).rejects.toBe(failure);
+  await expect(train(...asCall(given))).rejects.toBe(failure);
   expect(existsSync(given.out)).toBe(false);
   mkdirSync(given.out);
   writeFileSync(join(given.out, 'notes.txt'), 'mine');
-  await expect(train(given)).rejects.toBe(failure);
+  await expect(train(...asCall(given))).rejects.toBe(failure);
   expect(readdirSync(given.out)).toEqual(['notes.txt']);
 });
 
 describe('zero-variance groups', () => {
-  const sure: TrainOptions = { reward: [{ name: 'acc', weight: 0 }], formatWeight: 0 };
+  const sure: Given = { reward: [{ name: 'acc', weight: 0 }], formatWeight: 0 };
 
   test('are skipped when beta is 0, and the optimiser still steps', async () => {
     const given = options({ ...sure, maxSteps: 3 });
-    const run = await train(given);
+    const run = await train(...asCall(given));
     for await (const { metrics } of run) {
       expect(metrics.frac_reward_zero_std).toBe(1);
       expect(metrics).toMatchObject({
@@ -235,14 +236,14 @@ describe('zero-variance groups', () => {
   test('still feel the KL term', async () => {
     const loss = recordingLoss('dapo');
     const given = options({ ...sure, maxSteps: 3, beta: 0.1, lossType: loss.name });
-    for await (const { metrics } of await train(given)) expect(metrics.skipped_sequences).toBe(0);
+    for await (const { metrics } of await train(...asCall(given))) expect(metrics.skipped_sequences).toBe(0);
     expect(loss.batches[0]!.refLogprobs).not.toBeNull();
   });
 
   test('count in the normaliser', async () => {
     const loss = recordingLoss('grpo');
     const given = options({ maxSteps: 4, lossType: loss.name, reward: 'acc', maxCompletionLength: 60 });
-    await (await train(given)).result();
+    await (await train(...asCall(given))).result();
     expect(new Set(loss.normalizers)).toEqual(new Set([32]));
     const lines = metricsOf(given.out);
     expect(lines.some((line) => line.skipped_sequences! > 0)).toBe(true);
@@ -257,7 +258,7 @@ test('truncated completions are masked when asked', async () => {
     maxCompletionLength: 25,
     lossType: loss.name,
   });
-  await (await train(given)).result();
+  await (await train(...asCall(given))).result();
   const lines = metricsOf(given.out);
   expect(lines[0]!['completions/clipped_ratio']).toBeGreaterThan(0);
   expect(loss.batches.length).toBeGreaterThan(0);
@@ -273,7 +274,7 @@ describe('references that cannot be read', () => {
 
   test('are left out of loss and accuracy, and are counted', async () => {
     const given = options({ maxSteps: 6, promptsPerStep: 4, numGenerations: 8, reward: 'acc' });
-    await (await train({ ...given, trainData: unreadable((row) => row % 2 === 0) })).result();
+    await (await train(...asCall({ ...given, trainData: unreadable((row) => row % 2 === 0) }))).result();
     const lines = metricsOf(given.out);
     const shares = lines.map((line) => line['accuracy/gold_unparseable']!);
     expect(shares.some((value) => value > 0 && value < 1)).toBe(true);
@@ -285,7 +286,7 @@ describe('references that cannot be read', () => {
 
   test('change nothing when they fill a whole batch', async () => {
     const given = options({ maxSteps: 2 });
-    await (await train({ ...given, trainData: unreadable(() => true) })).result();
+    await (await train(...asCall({ ...given, trainData: unreadable(() => true) }))).result();
     for (const line of metricsOf(given.out)) {
       expect(line).toMatchObject({
         'accuracy/gold_unparseable': 1,
@@ -305,7 +306,8 @@ describe('several updates per generated batch', () => {
     const lossType = loss.name;
     const given = options({ ...several, lossType, maxSteps: 10, evalProblems: 0, evalSampledProblems: 0 });
     const states: number[] = [];
-    for await (const { metrics } of await train(given)) states.push(metrics['acoer/ema_accuracy'] ?? NaN);
+    for await (const { metrics } of await train(...asCall(given)))
+      states.push(metrics['acoer/ema_accuracy'] ?? NaN);
     // 4 updates each, and the last 2.
     expect(given.engine.model!.generateCalls).toBe(3);
     expect(loss.batches.every((batch) => batch.oldLogprobs !== null)).toBe(true);
@@ -351,7 +353,7 @@ test('evaluations between steps change nothing: weights, optimiser, controller, 
 });
 
 describe('resuming', () => {
-  const cases: [string, TrainOptions][] = [
+  const cases: [string, Given][] = [
     ['one update per batch', {}],
     ['four updates per batch', { stepsPerGeneration: 2, numIterations: 2, promptsPerStep: 4, maxSteps: 14 }],
     ['with evaluations and a KL term', { evalSteps: 3, beta: 0.02, lossType: 'grpo' }],
@@ -362,11 +364,11 @@ describe('resuming', () => {
     const controller = new AbortController();
     const given = options({ ...more, signal: controller.signal });
     const steps = (async () => {
-      for await (const { index } of await train(given)) if (index === 7) controller.abort();
+      for await (const { index } of await train(...asCall(given))) if (index === 7) controller.abort();
     })();
     await expect(steps).rejects.toMatchObject({ code: 'INTERRUPTED' });
     expect(existsSync(join(given.out, 'summary.json'))).toBe(false);
-    const summary = await (await train(resuming(given.out))).result();
+    const summary = await (await train(...asCall(resuming(given.out)))).result();
     expect(metricsOf(given.out)).toEqual(metricsOf(whole.folder));
     expect({ ...summary, run: null }).toEqual({ ...whole.summary, run: null });
   });
@@ -374,11 +376,11 @@ describe('resuming', () => {
   test('after a crash continues from the last checkpoint', async () => {
     const whole = await runWhole();
     const given = options();
-    const run = await train(given);
+    const run = await train(...asCall(given));
     for await (const { index } of run) if (index === 8) break;
     // Removes the checkpoint written on leaving, as if the process had been killed.
     rmSync(join(given.out, 'checkpoints', 'step-000008'), { recursive: true });
-    const resumed = await train(resuming(given.out));
+    const resumed = await train(...asCall(resuming(given.out)));
     const first = await resumed.next();
     expect(first.value!.index).toBe(6);
     await resumed.result();
@@ -387,13 +389,13 @@ describe('resuming', () => {
 
   test('a run left early has no summary; a failed one throws its error again', async () => {
     const given = options();
-    const left = await train(given);
+    const left = await train(...asCall(given));
     for await (const { index } of left) if (index === 2) break;
     const gone = left.result();
     await expect(gone).rejects.toMatchObject({ name: 'AcoerError', code: 'INTERRUPTED' });
     await expect(gone).rejects.toThrow(`resume with: acoer train --resume ${given.out}`);
 
-    const stopped = await train(resuming(given.out));
+    const stopped = await train(...asCall(resuming(given.out)));
     stopped.stop();
     const [first, second] = [await failureOf(stopped), await failureOf(stopped)];
     expect(first).toMatchObject({ code: 'INTERRUPTED' });
@@ -403,9 +405,9 @@ describe('resuming', () => {
   test('without a checkpoint starts over', async () => {
     const whole = await runWhole();
     const given = options();
-    for await (const { index } of await train(given)) if (index === 3) break;
+    for await (const { index } of await train(...asCall(given))) if (index === 3) break;
     rmSync(join(given.out, 'checkpoints'), { recursive: true });
-    await (await train(resuming(given.out))).result();
+    await (await train(...asCall(resuming(given.out)))).result();
     expect(metricsOf(given.out)).toEqual(metricsOf(whole.folder));
   });
 
@@ -413,7 +415,7 @@ describe('resuming', () => {
     const whole = await runWhole({ maxSteps: 2 });
     const said: string[] = [];
     const onEvent = (event: TrainEvent) => event.type === 'warning' && said.push(event.message);
-    const run = await train({ ...resuming(whole.folder), onEvent });
+    const run = await train(...asCall({ ...resuming(whole.folder), onEvent }));
     expect(said).toEqual([`${whole.folder} has made all of its 2 steps: nothing is left to do.`]);
     expect(await run.next()).toEqual({ done: true, value: undefined });
     expect(await run.result()).toEqual(JSON.parse(JSON.stringify(whole.summary)));
@@ -426,8 +428,8 @@ describe('resuming', () => {
       if (event.type === 'eval-progress' && event.phase === 'trained') controller.abort();
     };
     const given = options({ signal: controller.signal, onEvent });
-    await expect((await train(given)).result()).rejects.toMatchObject({ code: 'INTERRUPTED' });
-    const resumed = await train(resuming(given.out));
+    await expect((await train(...asCall(given))).result()).rejects.toMatchObject({ code: 'INTERRUPTED' });
+    const resumed = await train(...asCall(resuming(given.out)));
     const summary = await resumed.result();
     expect(summary.trained).toEqual(whole.summary.trained);
     expect(metricsOf(given.out)).toEqual(metricsOf(whole.folder));
@@ -435,7 +437,7 @@ describe('resuming', () => {
 
   test('stop ends after the step in progress, with a checkpoint', async () => {
     const given = options();
-    const run = await train(given);
+    const run = await train(...asCall(given));
     const steps: number[] = [];
     const all = (async () => {
       for await (const { index } of run) {
@@ -452,7 +454,7 @@ describe('resuming', () => {
 test('a table of completions reads back as it was sampled', async () => {
   const given = options({ maxSteps: 4 });
   let last: StepMetrics = {};
-  for await (const { metrics } of await train(given)) last = metrics;
+  for await (const { metrics } of await train(...asCall(given))) last = metrics;
   const { parquetReadObjects } = await import('hyparquet');
   const { buffer } = new Uint8Array(readFileSync(join(given.out, 'completions', 'step-000004.parquet')));
   const rows = (await parquetReadObjects({ file: buffer })) as Record<string, unknown>[];
@@ -474,7 +476,7 @@ test('a reward that throws ends the run with its name, and what was done is kept
     return calls % 2;
   });
   const given = options({ reward: 'flaky' });
-  await expect((await train(given)).result()).rejects.toThrow(
+  await expect((await train(...asCall(given))).result()).rejects.toThrow(
     /Reward "flaky" failed on sample \d of prompt \d+ .*service down/,
   );
   expect(readdirSync(join(given.out, 'checkpoints'))).toEqual(['step-000003']);

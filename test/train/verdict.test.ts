@@ -5,6 +5,7 @@ import { runVerdict, train, type RunEvaluation, type RunSummary } from '../../sr
 import { uniformStream } from '../../src/rng';
 import type { StepMetrics } from '../../src/types';
 import { fakeRun, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';
+import { asCall } from '../helpers/given';
 
 afterAll(removeFakeRuns);
 
@@ -191,7 +192,7 @@ test('evaluations without marks per problem are compared as two proportions', ()
 
 test('a run stores which problems it solved, and its verdict uses them', async () => {
   const out = newFolder();
-  const summary = await (await train(fakeRun({ out, maxSteps: 4 }))).result();
+  const summary = await (await train(...asCall(fakeRun({ out, maxSteps: 4 })))).result();
   for (const { greedy } of [summary.base, summary.trained]) {
     expect(greedy!.solved).toMatch(/^[01]{20}$/);
     const right = Array.from(greedy!.solved!).filter((mark) => mark === '1').length;

@@ -5,7 +5,7 @@ import { PHASES, resolveConfig, type Config, type Phase } from '../../src/config
 import { awakeTimer, withinTime } from '../../src/deadline';
 import { builtInJudge, gradeBuiltIn, gradeMath } from '../../src/judges';
 import { BOXED } from '../../src/judges/format';
-import { train, type TrainEvent, type TrainOptions } from '../../src/train';
+import { train, type TrainEvent } from '../../src/train';
 import { silencesOf } from '../../src/train/silences';
 import type { ModelSize } from '../../src/life/watchdog';
 import { phaseLimitMs as limitMs } from '../../src/life/watchdog/limits';
@@ -13,6 +13,7 @@ import { registerReward } from '../../src/rewards/registry';
 import { FakeEngine, FakeModel } from '../helpers/fake-engine';
 import { fakeParts, fakeRun, removeFakeRuns } from '../helpers/fake-run';
 import { untimedFiles } from '../helpers/run-files';
+import { asCall, type Given } from '../helpers/given';
 
 jest.setTimeout(120_000);
 afterAll(removeFakeRuns);
@@ -22,7 +23,7 @@ type HangEvent = TrainEvent & { type: 'hang' };
 /** Short enough for a test, but far longer than any phase of the fake takes. */
 const LIMIT_MS = 400;
 
-const settings = (): TrainOptions => ({
+const settings = (): Given => ({
   maxSteps: 6,
   promptsPerStep: 2,
   numGenerations: 4,
@@ -36,7 +37,7 @@ const settings = (): TrainOptions => ({
   watchdogPhaseMs: { loading: LIMIT_MS, reward: LIMIT_MS },
 });
 
-function watched(more: TrainOptions = {}) {
+function watched(more: Given = {}) {
   const hangs: HangEvent[] = [];
   const onEvent = (event: TrainEvent) => event.type === 'hang' && hangs.push(event);
   const engine = new FakeEngine();
@@ -46,7 +47,7 @@ function watched(more: TrainOptions = {}) {
 let whole: Map<string, unknown>;
 beforeAll(async () => {
   const { given, hangs } = watched();
-  await (await train(given)).result();
+  await (await train(...asCall(given))).result();
   expect(hangs).toEqual([]);
   whole = untimedFiles(given.out);
 });
@@ -57,7 +58,7 @@ function filesOf(folder: string): Map<string, unknown> {
 }
 
 async function resume(folder: string): Promise<void> {
-  await (await train({ resume: folder, ...fakeParts() })).result();
+  await (await train({}, { resume: folder, ...fakeParts() })).result();
 }
 
 const dumpOf = ({ path }: HangEvent) => JSON.parse(readFileSync(path!, 'utf8')) as Record<string, unknown>;
@@ -93,7 +94,7 @@ describe.each<['answers a cancel' | 'is stuck']>([['answers a cancel'], ['is stu
       'in %s: a dump, HUNG, and a resumed run equal to one that never hung',
       async (phase, step, hang) => {
         const { given, hangs } = watched();
-        const run = await train(given);
+        const run = await train(...asCall(given));
         for (let i = 0; i < 2; i++) await run.next();
         hang(given.engine);
         const ended = run.result();
@@ -132,7 +133,7 @@ test.each<[Phase, number, (engine: FakeEngine) => void]>([
   ['checkpoint', 4, ({ model }) => (model!.policy!.saveOptimizer = () => new Promise(() => undefined))],
 ])('a hang in %s that nothing cancels ends the run all the same', async (phase, step, hang) => {
   const { given, hangs } = watched();
-  const run = await train(given);
+  const run = await train(...asCall(given));
   for (let i = 0; i < 2; i++) await run.next();
   hang(given.engine);
   await expect(run.result()).rejects.toMatchObject({ code: 'HUNG' });
@@ -143,7 +144,7 @@ test.each<[Phase, number, (engine: FakeEngine) => void]>([
 
 test('a hang before the first step: in the evaluation of the base, and while loading the model', async () => {
   const evaluating = watched();
-  const run = await train(evaluating.given);
+  const run = await train(...asCall(evaluating.given));
   evaluating.given.engine.model!.generate = () => new Promise(() => undefined);
   await expect(run.result()).rejects.toMatchObject({ code: 'HUNG' });
   expect(evaluating.hangs[0]).toMatchObject({ phase: 'baseEvaluation', step: 0 });
@@ -152,7 +153,7 @@ test('a hang before the first step: in the evaluation of the base, and while loa
 
   const loading = watched();
   loading.engine.loadModel = () => new Promise(() => undefined);
-  const ended = train(loading.given);
+  const ended = train(...asCall(loading.given));
   await expect(ended).rejects.toMatchObject({ code: 'HUNG', stuck: true });
   await expect(ended).rejects.toThrow('The run was ended before it began.');
   expect(readdirSync(loading.given.out)).toEqual(['watchdog-0-loading.json']);
@@ -161,7 +162,7 @@ test('a hang before the first step: in the evaluation of the base, and while loa
 test('a reward that hangs: the dump names it, its samples and their texts', async () => {
   registerReward('hangs', (rollout) => (rollout.sample === 3 ? new Promise(() => undefined) : 1));
   const { given, hangs } = watched({ reward: 'hangs', evalProblems: 0, rewardTimeoutMs: 3_000 });
-  const run = await train(given);
+  const run = await train(...asCall(given));
   await expect(run.result()).rejects.toMatchObject({ code: 'HUNG', stuck: false });
   expect(hangs[0]).toMatchObject({ phase: 'reward', step: 1 });
   const dump = dumpOf(hangs[0]!) as {
@@ -212,7 +213,7 @@ describe('within one long completion', () => {
 
   test('an engine that stops moving is noticed as soon as if it had just begun', async () => {
     const { given, hangs } = watched();
-    const run = await train(given);
+    const run = await train(...asCall(given));
     for (let i = 0; i < 2; i++) await run.next();
     given.engine.model!.generate = crawling(5, LIMIT_MS / 2, () => new Promise(() => undefined));
     await expect(run.result()).rejects.toMatchObject({ code: 'HUNG' });
@@ -229,7 +230,7 @@ describe('within one long completion', () => {
 
   test('a slow engine that moves is never one, in a generation or an evaluation', async () => {
     const { given, hangs } = watched();
-    const run = await train(given);
+    const run = await train(...asCall(given));
     for (const steps of [2, 4]) {
       const { model } = given.engine;
       const generate = FakeModel.prototype.generate.bind(model);
@@ -248,7 +249,7 @@ describe('within one long completion', () => {
 
   test('the same report over and over is no sign of progress', async () => {
     const { given, hangs } = watched();
-    const run = await train(given);
+    const run = await train(...asCall(given));
     for (let i = 0; i < 2; i++) await run.next();
     given.engine.model!.generate = (_, options) =>
       new Promise((_resolve, reject) => {
@@ -285,14 +286,14 @@ describe('within one long completion', () => {
       Object.assign(model.info, { parameterCount: 4e5, numLayers: 10 });
       return model;
     };
-    await expect((await train(given)).result()).rejects.toMatchObject({ code: 'HUNG' });
+    await expect((await train(...asCall(given))).result()).rejects.toMatchObject({ code: 'HUNG' });
     expect(dumpOf(hangs[0]!)).toMatchObject({ phase: 'generate', step: 1, limitMs });
   });
 });
 
 test('onHang warn reports each silence once and keeps waiting', async () => {
   const { given, hangs } = watched({ onHang: 'warn' });
-  const run = await train(given);
+  const run = await train(...asCall(given));
   for (let i = 0; i < 2; i++) await run.next();
   const model = given.engine.model!;
   const generate = model.generate.bind(model);
@@ -308,14 +309,14 @@ test('onHang warn reports each silence once and keeps waiting', async () => {
 
 test('nothing is watched between steps, nor with watchdogMs null', async () => {
   const { given, hangs } = watched();
-  const run = await train(given);
+  const run = await train(...asCall(given));
   await run.next();
   await new Promise((resolve) => setTimeout(resolve, 3 * LIMIT_MS));
   await run.result();
   expect(hangs).toEqual([]);
 
   const off = watched({ watchdogMs: null, watchdogPhaseMs: {} });
-  const slow = await train(off.given);
+  const slow = await train(...asCall(off.given));
   const model = off.given.engine.model!;
   const generate = model.generate.bind(model);
   model.generate = async (requests, options) => {
@@ -433,7 +434,7 @@ describe('a limit on code that blocks', () => {
       return rollout.correct ? 1 : 0;
     });
     const given = fakeRun({ ...settings(), reward: 'loops', rewardTimeoutMs: 100 });
-    const ended = (await train(given)).result();
+    const ended = (await train(...asCall(given))).result();
     await expect(ended).rejects.toMatchObject({ code: 'REWARD_FAILED' });
     await expect(ended).rejects.toThrow(
       /Reward "loops" failed on sample 2 of prompt 0 .*no answer within 100 ms/,

@@ -12,6 +12,7 @@ import { lastBoxOrTag } from '../../packages/verify/src/boxed';
 import { ended, linesFile, objects, spawnAcoer } from '../helpers/cli';
 import { fakeRun, removeFakeRuns } from '../helpers/fake-run';
 import { fakeTokenizer } from '../helpers/fake-tokenizer';
+import { asCall } from '../helpers/given';
 
 afterAll(removeFakeRuns);
 
@@ -66,7 +67,7 @@ test.each([
   });
   const tokenizer = { ...fakeTokenizer, decode: () => '</think> \\boxed{4}, \\boxed{5}' };
   const run = fakeRun({ answerFrom, reward: `seen-${answerFrom}`, tokenizer, maxSteps: 1, evalProblems: 0 });
-  await (await train(run)).result();
+  await (await train(...asCall(run))).result();
   expect([...seen]).toEqual([extracted]);
 });
 

@@ -1,0 +1,144 @@
+/** What a program gives `train` besides settings, and the checks of it. */
+import { needFunction, needMethods, needSignal } from '../border';
+import { CONFIG_KEYS, type ConfigInput } from '../config';
+import { givenDataset } from '../data';
+import { AcoerError } from '../errors';
+import { shownJson } from '../json';
+import { checkCall, OWN_FORMS, type CallForm } from '../life/call';
+import { checkSinks, type Sink } from '../life/sinks';
+import type { Patience } from '../run';
+import { givenTokenizer } from '../tokenizer';
+import type { TrainEvent } from '../life/events';
+import type { ForkPoint } from './fork';
+import type { GivenParts } from './inputs';
+import type { SamplerMaker } from './opened';
+import type { PlainOptions } from './plain';
+
+/** Settings of the configuration, which override those of a preset: what a file can hold. */
+export interface TrainSettings extends ConfigInput {
+  /** Default: `tiny` for the embedded model, else `paper`. */
+  preset?: string | undefined;
+}
+
+/** How to run, and code and data of this process. One with the name of a setting is used instead of that. */
+export interface TrainOptions extends PlainOptions, GivenParts {
+  /** Where the run's numbers go besides its own files and the modules that the setting `sinks` names. */
+  sinks?: readonly Sink[];
+  /** The run's folder. Default: runs/<date>-<name>. */
+  out?: string | undefined;
+  /** Folder of a run to resume under its own configuration; some settings may be changed. */
+  resume?: string;
+  /**
+   * With `resume`: continue although this has changed since the checkpoint; the run shows it. Everything else
+   * must be the same.
+   * @default []
+   */
+  acceptChanged?: readonly 'reward'[];
+  /**
+   * With `resume` or `fork`: load the judge, rewards and sinks in files that the run names, although nobody
+   * named them on this machine (SECURITY.md). Files that the settings name need no trust.
+   * @default false
+   */
+  trust?: boolean;
+  /** A run's checkpoint to continue from, in a new folder and with the settings given here. */
+  fork?: ForkPoint;
+  /** How long a cancelled, hung call may take to return before the run ends without it. Default 30,000 ms. */
+  hangGraceMs?: number;
+  /**
+   * Ends this process with exit code 1 when its main thread is blocked for longer than the watchdog allows
+   * and `onHang` is `stop`: nothing else can end such a run. For programs that do nothing but the run.
+   * Default false.
+   */
+  exitWhenBlocked?: boolean;
+  /** Makes the sampler for rollouts. Default: the engine's. Evaluations always sample with the engine. */
+  sampler?: SamplerMaker;
+  /** How long to wait for space on a full disk. */
+  patience?: Patience;
+  /** Ends the run at once with INTERRUPTED; it can be resumed from the last finished step. */
+  signal?: AbortSignal;
+  onEvent?: (event: TrainEvent) => void;
+  /** Start even if the plan says the run will not fit in memory. Default false: BAD_CONFIG before loading. */
+  ignorePlan?: boolean | undefined;
+}
+
+const { rows, code, codes, objects } = OWN_FORMS;
+const OWN = { dataset: rows, evalDataset: rows, reward: codes, judge: code, sinks: objects } as const;
+
+/** A record, so that none can be forgotten. */
+const OPTIONS: Record<Exclude<keyof TrainOptions, keyof typeof OWN>, true> = {
+  out: true,
+  resume: true,
+  fork: true,
+  acceptChanged: true,
+  trust: true,
+  signal: true,
+  onEvent: true,
+  ignorePlan: true,
+  sampler: true,
+  engine: true,
+  tokenizer: true,
+  trainData: true,
+  evalData: true,
+  patience: true,
+  hangGraceMs: true,
+  exitWhenBlocked: true,
+};
+
+export const TRAIN_CALL: CallForm = {
+  call: 'train',
+  settings: ['preset', ...CONFIG_KEYS],
+  options: Object.keys(OPTIONS),
+  own: OWN,
+};
+
+/** @throws BAD_CONFIG for something that cannot be accepted, or for a run that is not resumed */
+function checkAcceptance({ acceptChanged = [], resume }: TrainOptions): void {
+  const unknown = acceptChanged.find((what) => (what as string) !== 'reward');
+  if (unknown !== undefined) {
+    throw new AcoerError('BAD_CONFIG', `acceptChanged can name reward only, not ${shownJson(unknown)}.`);
+  }
+  if (acceptChanged.length > 0 && resume === undefined) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      'acceptChanged is about resuming a run: leave it out, or name resume.',
+    );
+  }
+}
+
+/** @throws BAD_CONFIG for a new run, all of whose code its caller names */
+function checkTrust({ trust = false, resume, fork }: TrainOptions): void {
+  if (typeof trust !== 'boolean') {
+    throw new AcoerError('BAD_CONFIG', `trust must be true or false, not ${shownJson(trust)}.`);
+  }
+  if (trust && resume === undefined && fork === undefined) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      'trust is about a run to resume or to fork: leave it out, or name one.',
+    );
+  }
+}
+
+/**
+ * The options with tokenizer and data that are checked each time they are asked.
+ * @throws BAD_ARGUMENT, BAD_CONFIG naming the option or setting that is in the wrong place, or not what it must be
+ */
+export function givenOptions(settings: TrainSettings, options: TrainOptions): TrainOptions {
+  checkCall(TRAIN_CALL, settings, options);
+  const { signal, onEvent, sampler, sinks, engine, tokenizer, trainData, evalData } = options;
+  needSignal('signal', signal);
+  if (onEvent !== undefined) needFunction('onEvent', onEvent);
+  if (sampler !== undefined) needFunction('sampler', sampler);
+  if (engine !== undefined) needMethods('engine', engine, ['loadModel', 'memory', 'dispose']);
+  checkSinks(sinks);
+  if (options.resume !== undefined && options.fork !== undefined) {
+    throw new AcoerError('BAD_CONFIG', 'A run is either resumed or forked: leave out resume or fork.');
+  }
+  checkAcceptance(options);
+  checkTrust(options);
+  return {
+    ...options,
+    ...(tokenizer !== undefined && { tokenizer: givenTokenizer('tokenizer', tokenizer) }),
+    ...(trainData !== undefined && { trainData: givenDataset('trainData', trainData) }),
+    ...(evalData !== undefined && { evalData: givenDataset('evalData', evalData) }),
+  };
+}
