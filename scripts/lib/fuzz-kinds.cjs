@@ -140,6 +140,21 @@ const state = () => ({
   guard: { ...STATE.guard, monitor: dist('monitor/index.js').initialMonitorState() },
 });
 
+const EARLIER_SFT = {
+  step: 1,
+  numTokens: 9,
+  loss: { first: 2, last: 1 },
+  memory: { microBatchTokens: null, maxSlots: null },
+};
+const SUPERVISED = {
+  version: 2, method: 'sft', maker: STATE.maker, config: { model: 'tiny', dataset: 'a.jsonl', epochs: 1, maxSteps: 3 },
+  identity: { model: { 'config.json': 'a' }, tokenizer: {}, adapter: {}, data: { rows: 'b', evaluation: 'c' } },
+  sft: {
+    ...EARLIER_SFT, base: { loss: 2, entropy: 1 }, latest: { step: 1, loss: 1, entropy: 1 }, best: { step: 1, loss: 1 },
+    pending: { step: 1, loss: 1, entropy: null },
+  },
+}; // prettier-ignore
+
 function rollouts() {
   const { encodeSafetensors } = dist('run/index.js');
   const tensors = new Map();
@@ -319,6 +334,15 @@ const KINDS = {
       return readRun(folder);
     },
   },
+  supervised: {
+    seeds: () => ({ 'state.json': json(SUPERVISED), earlier: json({ ...SUPERVISED, sft: EARLIER_SFT }) }),
+    read: async (_, bytes, folder) => {
+      putRun(folder, { 'state.json': bytes }, true);
+      const { findCheckpoint, RunDirectory } = dist('run/index.js');
+      const checkpoint = await findCheckpoint(new RunDirectory(folder), () => undefined, 0);
+      if (checkpoint !== null) dist('sft/state.js').storedSft(checkpoint);
+    },
+  },
   rollouts: {
     seeds: () => ({ rollouts: rollouts() }),
     read: (_, bytes, folder) => {
@@ -441,7 +465,7 @@ const TARGETS = {
   hub: ['hub'],
   data: ['data', 'card', 'completions'],
   tokenizer: ['tokenizer', 'template'],
-  checkpoints: ['state', 'rollouts', 'tensors', 'sums', 'lines', 'rollbacks', 'lock', 'run', 'table', 'evaluation'],
+  checkpoints: ['state', 'supervised', 'rollouts', 'tensors', 'sums', 'lines', 'rollbacks', 'lock', 'run', 'table', 'evaluation'],
   models: ['plan', 'spec', 'header', 'index', 'lora', 'model', 'adapter', 'restore'],
   verifier: ['verify'],
 }; // prettier-ignore
