@@ -1,10 +1,10 @@
 import js from '@eslint/js';
 import tseslint from 'typescript-eslint';
 
-/** What opens a file by its name for reading: only src/regular-file.ts, which refuses pipes and devices. */
+/** What opens a file by its name for reading: only src/base/regular-file.ts, which refuses pipes and devices. */
 const READERS = ['readFileSync', 'readFile', 'createReadStream', 'copyFileSync', 'copyFile', 'cpSync', 'cp'];
 const READING =
-  'A pipe in the place of a file would wait for ever: read it through src/regular-file.ts, which refuses what is no regular file.';
+  'A pipe in the place of a file would wait for ever: read it through src/base/regular-file.ts, which refuses what is no regular file.';
 
 export default tseslint.config(
   { ignores: ['**/dist/', 'build/', 'native/', 'runs/', 'assets/', 'coverage/', 'test/fixtures/'] },
@@ -60,13 +60,13 @@ export default tseslint.config(
         },
         {
           selector: "CallExpression[callee.object.name='Math'] > SpreadElement",
-          message: 'A long list overflows the stack: use minimum or maximum of src/statistics.',
+          message: 'A long list overflows the stack: use minimum or maximum of src/base/statistics.',
         },
       ],
     },
   },
   {
-    files: ['src/regular-file.ts'],
+    files: ['src/base/regular-file.ts'],
     rules: { 'no-restricted-imports': 'off', 'no-restricted-syntax': 'off' },
   },
   {

@@ -28,7 +28,7 @@ const read = (path) => readFileSync(join(root, path), 'utf8');
 /** File contents by path. */
 const files = {
   'docs/losses.md': () => lossesPage(source('losses/registry'), read('docs/losses.md')),
-  'docs/metrics.md': () => metricsPage(source('metric-names')),
+  'docs/metrics.md': () => metricsPage(source('base/metric-names')),
   'docs/from-trl.md': () =>
     trlTable(
       source('config/index'),

@@ -21,7 +21,7 @@ import { parseArgs } from 'node:util';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const require = createRequire(import.meta.url);
-const { uniformStream } = require('../dist/rng.js');
+const { uniformStream } = require('../dist/base/rng.js');
 const { unframe } = require('../dist/run/tensorboard/records.js');
 const { eventTime } = require('../dist/run/tensorboard/events.js');
 const CLI = join(ROOT, 'dist', 'cli', 'main.js');

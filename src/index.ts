@@ -1,5 +1,5 @@
 /** What the package promises: docs/api.md says of each name what it is for. All else is free to change. */
-import './needs-node';
+import './base/needs-node';
 
 export { replay, runVerdict, train, TrainRun } from './train';
 export type {
@@ -17,8 +17,8 @@ export type {
 } from './train';
 export type { Sampler } from './sampling';
 export { sft, type SftOptions } from './sft';
-export { METRICS, trackerTag } from './metric-names';
-export type { StepMetrics } from './types';
+export { METRICS, trackerTag } from './base/metric-names';
+export type { StepMetrics } from './base/types';
 
 export { answerProblems, compare, evaluate, report } from './eval';
 export type { BootstrapOptions, Comparison, EvalOptions, EvalReport, EvalRow, EvalSummary } from './eval';
@@ -51,10 +51,10 @@ export { loadTokenizer, type Tokenizer } from './tokenizer';
 export { PRESETS, readConfigFile, resolveConfig } from './config';
 export type { Config, ConfigInput } from './config';
 export type { JudgeFunction } from './judges';
-export type { Problem } from './types';
+export type { Problem } from './base/types';
 
 export { engineDevice, namedDevice, plannedModel, planRun, type Plan, type PlanInput } from './plan';
 export { makeReport, writeFigures, type Report, type ReportOptions } from './report';
 export { plotLab, runLab, type LabOptions, type LabReport } from './lab';
 
-export { AcoerError, errorCode } from './errors';
+export { AcoerError, errorCode } from './base/errors';

@@ -1,7 +1,7 @@
 /** Progress on stderr: one line that is rewritten on a terminal, a line every few seconds elsewhere. */
 
 /**
- * Text of a server, an archive or pip without what a terminal would obey. As in src/printable.ts: set-up also runs
+ * Text of a server, an archive or pip without what a terminal would obey. As in src/base/printable.ts: set-up also runs
  * before that file is compiled.
  * @param {string} text
  */

@@ -53,7 +53,7 @@ export function loadPackage(dist) {
     run: own('run/index.js'),
     sinks: own('life/own-sinks.js'),
     state: own('train/state.js'),
-    uniformStream: own('rng.js').uniformStream,
+    uniformStream: own('base/rng.js').uniformStream,
   };
 }
 

@@ -2,7 +2,7 @@
 import { RandomStream } from '../../src/data/random';
 import type { Policy } from '../../src/engine/types';
 import type { Tokenizer } from '../../src/tokenizer';
-import { packSequences } from '../../src/packing';
+import { packSequences } from '../../src/base/packing';
 import { bucket, drawPool, type Example } from './batches';
 import type { Phase } from './phases';
 

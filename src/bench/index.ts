@@ -4,7 +4,7 @@
  * of the same run.
  */
 import type { CallOptions, Engine, Model, Policy } from '../engine/types';
-import { streamSeed } from '../rng';
+import { streamSeed } from '../base/rng';
 import {
   BYTES_PER_ELEMENT,
   floorSeconds,
@@ -14,7 +14,7 @@ import {
   type TrainSequence,
 } from '../plan/cost';
 import type { Ceilings } from '../plan/cost';
-import { maximum, median } from '../statistics';
+import { maximum, median } from '../base/statistics';
 import { mapSpread, spreadOf } from './measure';
 import type { Spread } from './measure';
 import { randomSamples, rollout, samplesOf, slots, trainPass } from './workload';

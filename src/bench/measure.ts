@@ -1,6 +1,6 @@
 /** Interleaves repeated measurements, so that a slow minute of the machine affects all of them alike. */
 
-import { maximum, median, minimum } from '../statistics';
+import { maximum, median, minimum } from '../base/statistics';
 
 /** Statistics over the repeats; the spread is part of every figure. */
 export interface Spread {

@@ -3,12 +3,12 @@
 import { open, statfs, writeFile } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AcoerError } from '../errors';
-import { makeFolders } from '../folders';
-import { streamSeed } from '../rng';
+import { AcoerError } from '../base/errors';
+import { makeFolders } from '../base/folders';
+import { streamSeed } from '../base/rng';
 import { BYTES_PER_ELEMENT, parameterCount } from '../plan/cost';
 import type { NamedShape } from '../plan/shapes';
-import { gigabytes } from '../text';
+import { gigabytes } from '../base/text';
 
 const STD = 0.02;
 const CHUNK_ELEMENTS = 1 << 21;

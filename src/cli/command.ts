@@ -3,7 +3,7 @@ import { InvalidArgumentError, Option } from 'commander';
 import type { Command } from 'commander';
 import type { Dtype } from '../engine/binding';
 import type { DeviceName } from '../engine/types';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 
 export interface CommandModule {
   /** Adds arguments, options and the action to `command`, which already has its name and summary. */

@@ -1,9 +1,9 @@
 /** The report of `acoer data` on a data set. */
 import type { Config } from '../config';
 import type { Dataset } from '../data';
-import { Pace } from '../pace';
+import { Pace } from '../base/pace';
 import { promptFaults, promptMessages, renderPrompt, type Tokenizer } from '../tokenizer';
-import type { Problem } from '../types';
+import type { Problem } from '../base/types';
 
 export interface Lengths {
   unit: 'tokens' | 'characters';

@@ -1,8 +1,8 @@
 /** The report of `acoer data` as text. */
-import { grouped } from '../text';
+import { grouped } from '../base/text';
 import type { DataReport, ExampleRow, Lengths } from './data-report';
 import { formatTable } from './table';
-import { maximum } from '../statistics';
+import { maximum } from '../base/statistics';
 
 const BAR_WIDTH = 40;
 const MAX_SHOWN = 5;

@@ -11,7 +11,7 @@ import {
   type RunData,
   trainSpec,
 } from '../data';
-import { AcoerError, errorCode, errorMessage } from '../errors';
+import { AcoerError, errorCode, errorMessage } from '../base/errors';
 import { type ModelFetchOptions, resolveTokenizer } from '../models';
 import { loadTokenizer } from '../tokenizer';
 import { collect, integer, type CommandModule } from './command';

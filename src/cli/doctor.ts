@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
-import { printableJson } from '../printable';
+import { printableJson } from '../base/printable';
 import { printText } from './output';
 
 /** The parts of `Report` used here; scripts/lib/doctor.mjs must run before anything is compiled. */

@@ -1,8 +1,8 @@
 /** Shows the progress of a download from the hub on stderr. */
 import type { FetchProgress } from '../hub';
 import type { ModelFetchOptions } from '../models';
-import { gigabytes, megabytes } from '../text';
-import { printableLine } from '../printable';
+import { gigabytes, megabytes } from '../base/text';
+import { printableLine } from '../base/printable';
 import { printNote } from './output';
 
 export interface DownloadStream {

@@ -2,7 +2,7 @@
  * How the process ends: with exit code 0 only once its command is done. A promise that nothing will ever settle leaves
  * Node without work, and it would end with 0; code of the user's may call `process.exit(0)`.
  */
-import { errorMessage } from '../errors';
+import { errorMessage } from '../base/errors';
 import { printNote } from './output';
 
 let done = false;

@@ -1,6 +1,6 @@
 /** `acoer eval`: accuracy and thinking length of models on benchmarks, following the paper's protocol. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { addEngineOptions, collect, integer, number, path } from './command';
 import type { CommandModule } from './command';
 import { comparisonText } from './evaluation/comparison';

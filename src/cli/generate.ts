@@ -1,8 +1,8 @@
 /** `acoer generate`: completions for prompts given as JSON Lines, or an answer to a single prompt. */
 import type { Command } from 'commander';
 import type { GeneratedSequence, SamplingOptions } from '../engine/types';
-import { AcoerError, errorCode } from '../errors';
-import { streamSeed } from '../rng';
+import { AcoerError, errorCode } from '../base/errors';
+import { streamSeed } from '../base/rng';
 import { type Completion, EngineSampler, type SamplePrompt, SlotLimit } from '../sampling';
 import { loadTokenizer, LostCharacters } from '../tokenizer';
 import type { Tokenizer } from '../tokenizer';
@@ -10,7 +10,7 @@ import { addEngineOptions, addModelOptions, integer, number } from './command';
 import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
 import { InOrder, Spool } from './jsonl';
-import { printable } from '../printable';
+import { printable } from '../base/printable';
 import { chatPrompt, promptReader } from './prompts';
 import type { PromptLine } from './prompts';
 import { checkTokenizer, withModel } from './session';

@@ -3,10 +3,10 @@
  * process.
  */
 import { writeSync } from 'node:fs';
-import { awakeTimer } from '../deadline';
+import { awakeTimer } from '../base/deadline';
 import { exitNow } from '../engine/exit';
-import { AcoerError, errorCode, errorMessage } from '../errors';
-import { STOP_SIGNALS } from '../signals';
+import { AcoerError, errorCode, errorMessage } from '../base/errors';
+import { STOP_SIGNALS } from '../base/signals';
 import { isStuck } from '../train';
 import { hangUpIgnored } from './early-signals';
 import { noteStray } from './ending';

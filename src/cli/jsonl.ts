@@ -7,9 +7,9 @@ import type { FileHandle } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { AcoerError, errorMessage, whyUnreadable } from '../errors';
-import { badLine, NEWLINE, splitLines, Unfinished } from '../json-lines';
-import { Pace } from '../pace';
+import { AcoerError, errorMessage, whyUnreadable } from '../base/errors';
+import { badLine, NEWLINE, splitLines, Unfinished } from '../base/json-lines';
+import { Pace } from '../base/pace';
 import { printNote } from './output';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });

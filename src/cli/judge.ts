@@ -1,7 +1,7 @@
 /** `--judge` and `--judge-param`, which several commands share. */
 import type { Command } from 'commander';
 import { type Config, parseAssignments, resolveConfig } from '../config';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { isUserJudge, referenceRule, type ReferenceRule } from '../judges';
 import { judgeModule, rememberModules, type JudgingSettings } from '../train';
 import { collect } from './command';

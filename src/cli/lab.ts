@@ -2,15 +2,15 @@
 import { statSync } from 'node:fs';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { parseAssignments } from '../config';
-import { AcoerError } from '../errors';
-import { isRecord } from '../json';
+import { AcoerError } from '../base/errors';
+import { isRecord } from '../base/json';
 import { LAB_DEFAULTS, plotLab, runLab, SYNTHETIC_DEFAULTS } from '../lab';
 import type { LabOptions, LengthDistribution } from '../lab';
 import { writeFileAtomic } from '../run';
 import { collect, integer, number } from './command';
 import { readRecordings, type RunSettings } from './recordings';
 import { labLines } from './view/lab';
-import { maximum } from '../statistics';
+import { maximum } from '../base/statistics';
 import { rememberModules } from '../train';
 import { printJsonLine, printNote, printText } from './output';
 

@@ -7,13 +7,13 @@ import './needs-node';
 import './early-signals';
 import { Command, CommanderError, Help, type Option } from 'commander';
 import { didYouMean } from '../config/nearest';
-import { AcoerError, errorMessage, exitCodeFor } from '../errors';
-import { workingFolder } from '../folders';
-import { packageVersion } from '../version';
+import { AcoerError, errorMessage, exitCodeFor } from '../base/errors';
+import { workingFolder } from '../base/folders';
+import { packageVersion } from '../base/version';
 import type { CommandModule } from './command';
 import { commandDone, watchEnding } from './ending';
 import { endWithOutput } from './pipes';
-import { printableMessage } from '../printable';
+import { printableMessage } from '../base/printable';
 import { printNote } from './output';
 
 interface CommandEntry {

@@ -1,6 +1,6 @@
 /** `acoer monitor`: runs the collapse monitor over a recorded run. */
 import type { Command } from 'commander';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { watchRecorded } from '../train';
 import { collect, integer } from './command';
 import { healthLine } from './view/health';

@@ -1,5 +1,5 @@
 /** The first import of the command line: on a Node that is too old it ends with one sentence. */
-import { oldNode } from '../node-version';
+import { oldNode } from '../base/node-version';
 
 const problem = oldNode(process.versions.node);
 if (problem !== null) {

@@ -3,7 +3,7 @@
  * that none of it reaches a terminal as a control sequence. Only colours and redrawn lines of our own are written past
  * this file, by the files that `test/architecture.test.ts` names.
  */
-import { printable, printableJson, printableMessage } from '../printable';
+import { printable, printableJson, printableMessage } from '../base/printable';
 
 /** Results: lines of text on stdout. */
 export const printText = (text: string): void => void process.stdout.write(`${printable(text)}\n`);

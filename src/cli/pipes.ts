@@ -1,6 +1,6 @@
 /** Handles a stdout or stderr that can no longer be written. */
 import { writeSync } from 'node:fs';
-import { whyUnwritten } from '../errors';
+import { whyUnwritten } from '../base/errors';
 import { endNow } from './ending';
 
 let watching = false;

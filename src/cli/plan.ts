@@ -3,7 +3,7 @@ import { Option, type Command } from 'commander';
 import { parseAssignments, PRESETS, readConfigFile, type Config } from '../config';
 import { createEngine } from '../engine/engine';
 import type { DeviceName } from '../engine/types';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { longestLocalPrompt, resolveTrainConfig } from '../train';
 import {
   assertRoomForPrompt,

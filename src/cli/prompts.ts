@@ -1,11 +1,11 @@
 /** Checks the input lines of `acoer generate` and `acoer score` and turns them into token ids. */
 import { z } from 'zod';
-import { AcoerError, errorMessage } from '../errors';
-import { isRecord, shownJson } from '../json';
+import { AcoerError, errorMessage } from '../base/errors';
+import { isRecord, shownJson } from '../base/json';
 import { type LostCharacters, thinkLeftOpen } from '../tokenizer';
 import type { Tokenizer } from '../tokenizer';
-import type { ChatMessage } from '../types';
-import { badLine } from '../json-lines';
+import type { ChatMessage } from '../base/types';
+import { badLine } from '../base/json-lines';
 
 import type { JsonLine } from './jsonl';
 

@@ -1,7 +1,7 @@
 /** Reads recorded completions from runs, completion tables and JSON Lines. */
 import { statSync } from 'node:fs';
 import { z } from 'zod';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import type { RecordedCompletion } from '../lab';
 import { completionTables, readCompletions, RunDirectory, runOfTable, type StoredCompletion } from '../run';
 import { openInput, parseJsonLines } from './jsonl';

@@ -3,12 +3,12 @@ import { Buffer } from 'node:buffer';
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Command } from 'commander';
-import { AcoerError, whyUnreadable } from '../errors';
+import { AcoerError, whyUnreadable } from '../base/errors';
 import { makeReport, writeFigures } from '../report';
 import { writeFileAtomic } from '../run';
-import { megabytes } from '../text';
+import { megabytes } from '../base/text';
 import { path } from './command';
-import { printableLine } from '../printable';
+import { printableLine } from '../base/printable';
 import { printNote, printText } from './output';
 
 interface ReportFlags {

@@ -1,9 +1,9 @@
 /** Checks the input lines of `acoer reward` and groups their completions. */
 import { makeRollout, namedPrompt } from '../lab/rollouts';
-import type { Group, Prompt, Rollout } from '../types';
-import { badLine } from '../json-lines';
+import type { Group, Prompt, Rollout } from '../base/types';
+import { badLine } from '../base/json-lines';
 import { type JsonLine } from './jsonl';
-import { isRecord, shownJson } from '../json';
+import { isRecord, shownJson } from '../base/json';
 
 /** A checked line; `given` is the object as read, which is written again together with the results. */
 export interface RewardLine {

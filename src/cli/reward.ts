@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import { z } from 'zod';
 import { badConfig, configSchema, parseAssignments } from '../config';
 import { problemsOf } from '../config/problems';
-import { AcoerError, errorMessage } from '../errors';
+import { AcoerError, errorMessage } from '../base/errors';
 import { batchAdvantages, observeBatch, scoreBatch } from '../grpo';
 import type { WeightedReward } from '../rewards/types';
 import { openRewardModule, rememberModules } from '../train';

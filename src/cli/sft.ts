@@ -1,8 +1,8 @@
 /** `acoer sft`: supervised fine-tuning from the command line. */
 import type { Command } from 'commander';
 import { parseAssignments, readConfigFile } from '../config';
-import { AcoerError } from '../errors';
-import { printableLine } from '../printable';
+import { AcoerError } from '../base/errors';
+import { printableLine } from '../base/printable';
 import { latestRun } from '../run';
 import { describeSft, goOn, sft, type SftEvent, type SftOptions, type SftSummary } from '../sft';
 import { addEngineSettings, collect, integer, number, path } from './command';
@@ -11,7 +11,7 @@ import { endIfStuck, untilSecondSignal } from './interrupt';
 import { printJsonLine, printNote, printText } from './output';
 import { outliveOutput } from './pipes';
 import { alignTable } from './table';
-import { gigabytes, grouped } from '../text';
+import { gigabytes, grouped } from '../base/text';
 import { count } from './view/format';
 
 interface SftFlags {

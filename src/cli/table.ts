@@ -1,5 +1,5 @@
 /** Plain-text tables. */
-import { maximum } from '../statistics';
+import { maximum } from '../base/statistics';
 
 type Rows = readonly (readonly string[])[];
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Option, type Command } from 'commander';
 import { mergeLayers, parseAssignments, PRESETS, readConfigFile } from '../config';
 import { describeConfigMarkdown } from '../config/describe';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import {
   onlySettings,
   resolveTrainConfig,
@@ -16,12 +16,12 @@ import {
   type TrainSettings,
 } from '../train';
 import { latestRun, readSoundMetrics } from '../run';
-import type { KnownMetrics } from '../metric-names';
+import type { KnownMetrics } from '../base/metric-names';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
 import { addEngineSettings, collect, integer, path } from './command';
 import { endIfStuck, untilSecondSignal } from './interrupt';
 import { outliveOutput } from './pipes';
-import { printableLine } from '../printable';
+import { printableLine } from '../base/printable';
 import { alignTable } from './table';
 import { answersLines } from './view/answers';
 import { closingLines } from './view/closing';

@@ -1,17 +1,17 @@
 /** `acoer verify`: verdicts as JSON Lines for pairs of reference and completion as JSON Lines, in order. */
-import { abortable } from '../abortable';
+import { abortable } from '../base/abortable';
 import { type Command, Option } from 'commander';
 import { type GradingItem, VerifierPool } from '../grading';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { type Grade, referenceRule } from '../judges';
 import { openJudge } from '../train';
-import type { Problem } from '../types';
+import type { Problem } from '../base/types';
 import type { PresetName } from '#verify/options';
 import { BadConfig, optionsFromConfig } from '../grading/config';
 import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
 import { InOrder, type LineOrProblem, openInput, parseLinesAsTheyCome } from './jsonl';
-import { isRecord } from '../json';
+import { isRecord } from '../base/json';
 import { addJudgeOptions, type JudgeFlags, judgingSettings, rememberJudge } from './judge';
 import { printJsonLine, printNote } from './output';
 

@@ -1,5 +1,5 @@
 /** Translates settings stored by an earlier version to the current names. */
-import { isRecord } from '../json';
+import { isRecord } from '../base/json';
 
 /** Former top-level settings that are now parameters of one loss. */
 const OF_LOSSES = new Map<string, readonly [loss: string, parameter: string]>([

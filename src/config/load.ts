@@ -1,8 +1,8 @@
 /** Reads configuration files and `--set path=value`. */
 import { dirname, resolve } from 'node:path';
-import { AcoerError, errorMessage, whyUnreadable } from '../errors';
-import { readRegularFileSync } from '../regular-file';
-import { parseYaml } from '../yaml';
+import { AcoerError, errorMessage, whyUnreadable } from '../base/errors';
+import { readRegularFileSync } from '../base/regular-file';
+import { parseYaml } from '../base/yaml';
 import { isJavaScriptFile } from './pattern';
 import type { ConfigInput } from './options.generated';
 

@@ -1,7 +1,7 @@
 /** Turns zod's issues into sentences that name the setting, its requirement and the value given. */
 import type { z } from 'zod';
-import { AcoerError } from '../errors';
-import { shownJson } from '../json';
+import { AcoerError } from '../base/errors';
+import { shownJson } from '../base/json';
 import { renamedLossSetting } from './earlier';
 import { COLUMN_ROLES } from './fields';
 import { MONITOR_KEYS } from './guard-fields';

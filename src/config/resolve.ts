@@ -1,5 +1,5 @@
 /** Combines what a user wrote (preset, file, options, --set) into one validated configuration. */
-import { needList, needObject } from '../border';
+import { needList, needObject } from '../base/border';
 import { configSchema, type Config } from './fields';
 import { didYouMean } from './nearest';
 import type { ConfigInput } from './options.generated';
@@ -7,7 +7,7 @@ import { defaultPreset, PRESETS } from './presets';
 import { badConfig, problemsOf } from './problems';
 import { crossFieldProblems, type ConfigProblem } from './rules';
 import { trlHint } from './trl-names';
-import { isRecord, shownJson } from '../json';
+import { isRecord, shownJson } from '../base/json';
 
 type Values = Record<string, unknown>;
 

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { findLoss } from '../losses/registry';
 import { patternProblem } from './pattern';
-import { grouped } from '../text';
+import { grouped } from '../base/text';
 import { problemsOf } from './problems';
 import type { Config } from './fields';
 

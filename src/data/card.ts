@@ -1,6 +1,6 @@
 /** A data set's README.md, whose first lines may say which files belong to which split. */
-import { AcoerError, whyUnreadable } from '../errors';
-import { readRegularFile } from '../regular-file';
+import { AcoerError, whyUnreadable } from '../base/errors';
+import { readRegularFile } from '../base/regular-file';
 
 const MAX_BYTES = 1 << 22;
 

@@ -1,6 +1,6 @@
 /** Chats in the columns of data: lists of messages as the chat templates of models take them. */
-import { isRecord, shownJson } from '../json';
-import type { ChatMessage } from '../types';
+import { isRecord, shownJson } from '../base/json';
+import type { ChatMessage } from '../base/types';
 import { BadRow } from './bad-row';
 
 type Message = Readonly<Record<string, unknown>>;

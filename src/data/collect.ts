@@ -1,9 +1,9 @@
 /** Reads problems from files, and reports every row that was left out. */
 import { createHash } from 'node:crypto';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import type { ReferenceRule } from '../judges';
-import { Pace } from '../pace';
-import type { Problem } from '../types';
+import { Pace } from '../base/pace';
+import type { Problem } from '../base/types';
 import { BadRow } from './bad-row';
 import { ColumnMap, type ColumnNames, type GradingColumns, type RowMap, type RowProblem } from './columns';
 import { openRows } from './open';

@@ -1,6 +1,6 @@
 /** Turns the columns of a row into a problem. */
-import { AcoerError } from '../errors';
-import type { Grading, Problem } from '../types';
+import { AcoerError } from '../base/errors';
+import type { Grading, Problem } from '../base/types';
 import { BadRow } from './bad-row';
 import { chatQuestion, type Question } from './chat';
 import { goldFromAnswer, goldFromSolution } from './gold';

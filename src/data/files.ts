@@ -1,8 +1,8 @@
 /** Which files of a data set's folder make up a split: according to its card, else to its paths. */
 import picomatch from 'picomatch';
-import { AcoerError, errorMessage } from '../errors';
-import { isRecord } from '../json';
-import { parseYaml } from '../yaml';
+import { AcoerError, errorMessage } from '../base/errors';
+import { isRecord } from '../base/json';
+import { parseYaml } from '../base/yaml';
 import { FORMAT_NAMES, isDataFile } from './open';
 
 export interface SplitChoice {

@@ -1,8 +1,8 @@
 /** Data sets that the user's program brings: checked as they are taken, so that no fault reaches a step. */
-import { badArgument, needMethods, needObject, needString, shownValue } from '../border';
-import { AcoerError, errorMessage } from '../errors';
-import { isRecord } from '../json';
-import type { Problem } from '../types';
+import { badArgument, needMethods, needObject, needString, shownValue } from '../base/border';
+import { AcoerError, errorMessage } from '../base/errors';
+import { isRecord } from '../base/json';
+import type { Problem } from '../base/types';
 import type { Dataset } from './load';
 
 const TEXTS = [

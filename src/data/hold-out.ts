@@ -1,7 +1,7 @@
 /** Which problems are held out of training when there is no other evaluation data. */
 import { createHash } from 'node:crypto';
-import { Pace } from '../pace';
-import type { Problem } from '../types';
+import { Pace } from '../base/pace';
+import type { Problem } from '../base/types';
 import type { Dataset } from './load';
 
 /**

@@ -1,6 +1,6 @@
 /** Files of a data set on the Hugging Face hub, through the cache that all tools share. */
 import { join } from 'node:path';
-import { AcoerError, errorMessage } from '../errors';
+import { AcoerError, errorMessage } from '../base/errors';
 import { type FetchOptions, fetchSnapshot } from '../hub';
 import { readCard } from './card';
 import type { DataFile } from './collect';

@@ -1,10 +1,10 @@
 /** Reads data sets by name, hub id or path. */
-import { badArgument, needObject, needSignal, needString } from '../border';
+import { badArgument, needObject, needSignal, needString } from '../base/border';
 import { readdir, stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
-import { AcoerError, whyUnreadable } from '../errors';
+import { AcoerError, whyUnreadable } from '../base/errors';
 import { referenceRule, type ReferenceRule } from '../judges';
-import type { Problem, Row } from '../types';
+import type { Problem, Row } from '../base/types';
 import { readCard } from './card';
 import { collectProblems, collectRows, type CollectOptions, type DataFile, type RowReport } from './collect';
 import type { ColumnNames, RowMap } from './columns';

@@ -2,8 +2,8 @@
 import type { FileHandle } from 'node:fs/promises';
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { AcoerError, whyUnreadable } from '../errors';
-import { checkRegularFile, openRegularFile } from '../regular-file';
+import { AcoerError, whyUnreadable } from '../base/errors';
+import { checkRegularFile, openRegularFile } from '../base/regular-file';
 import { readCsv } from './formats/csv';
 import { readJson } from './formats/json';
 import { readJsonLines } from './formats/jsonl';

@@ -1,5 +1,5 @@
 /** Draws from a counter-based stream: item i of a dataset does not depend on what was read before. */
-import { normalsOf, streamSeed, uniformStream } from '../rng';
+import { normalsOf, streamSeed, uniformStream } from '../base/rng';
 
 export class RandomStream {
   /** Uniform in [0, 1). */

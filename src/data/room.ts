@@ -1,8 +1,8 @@
 /** Bounds the memory that problems take: without room on the heap, V8 ends the process. */
 import { getHeapStatistics } from 'node:v8';
-import { AcoerError } from '../errors';
-import { megabytes } from '../text';
-import type { Problem } from '../types';
+import { AcoerError } from '../base/errors';
+import { megabytes } from '../base/text';
+import type { Problem } from '../base/types';
 
 /** Objects, ids and string headers of a problem, and the entries of maps that are made of its rows later. */
 const PROBLEM_BYTES = 400;

@@ -1,6 +1,6 @@
 /** The columns of a row as JSON text, which takes little memory and from which nobody can change the data. */
 import { types } from 'node:util';
-import type { Row } from '../types';
+import type { Row } from '../base/types';
 import { BadRow } from './bad-row';
 
 /** Deeper values would overflow the stack of JSON.stringify and of structuredClone. */

@@ -1,5 +1,5 @@
 /** What the file readers yield: rows in order, each with its position in the file. */
-import { isRecord } from '../json';
+import { isRecord } from '../base/json';
 
 /** A row of a file. `number` counts lines or rows from 1, as the reader's `unit` says. */
 export type SourceRow =

@@ -1,7 +1,7 @@
 /** Figures as SVG text, drawn by Observable Plot on a document without a browser. */
 import type * as PlotModule from '@observablehq/plot' with { 'resolution-mode': 'import' };
-import { optionalPackage } from '../optional-package';
-import { escaped } from '../printable';
+import { optionalPackage } from '../base/optional-package';
+import { escaped } from '../base/printable';
 import { LIGHT, LINE_COLOURS } from './palette';
 
 export type Plot = typeof PlotModule;

@@ -6,7 +6,7 @@
  * token (from `promptLengths[b]` on), sequences end to end. Seeds are unsigned 64-bit. A test compares
  * `NATIVE_ENGINE_METHODS` with the methods of the loaded addon.
  */
-import { loadAddonFile } from '../addon';
+import { loadAddonFile } from '../base/addon';
 import type { TargetModule } from './types';
 
 export type Dtype = 'float32' | 'bfloat16' | 'float64';

@@ -1,5 +1,5 @@
 /** What all calls of an engine share: job numbers, order, AbortSignal, ENGINE_BUSY and error wrapping. */
-import { AcoerError, errorCode } from '../errors';
+import { AcoerError, errorCode } from '../base/errors';
 import type { NativeEngine } from './binding';
 import { callSite, engineError } from './errors';
 import type { CallOptions } from './types';

@@ -1,5 +1,5 @@
 /** An open decoder over the addon: requests that arrive while others decode. */
-import { AcoerError, errorCode } from '../errors';
+import { AcoerError, errorCode } from '../base/errors';
 import type {
   NativeDecoderEvent,
   NativeEngine,

@@ -1,7 +1,7 @@
 /** The engine over the addon. */
 import { availableParallelism } from 'node:os';
 import { openModelFiles } from '../models';
-import { needThreads } from '../threads';
+import { needThreads } from '../base/threads';
 import { loadAddon, type NativeEngine } from './binding';
 import { Calls } from './calls';
 import { callSite, engineError } from './errors';

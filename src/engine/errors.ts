@@ -1,5 +1,5 @@
 /** Converts native errors to AcoerErrors with the same code and message, the caller's stack and the cause. */
-import { AcoerError, errorCode, errorMessage } from '../errors';
+import { AcoerError, errorCode, errorMessage } from '../base/errors';
 import type { ErrorCodeName } from './binding';
 
 const NATIVE_CODES: ReadonlySet<string> = new Set<ErrorCodeName>([

@@ -1,5 +1,5 @@
 /** A loaded base model over the addon. */
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { openAdapter, type TensorNames } from '../models';
 import type { NativeGenerateRequest, NativeModelInfo } from './binding';
 import { type Calls, collected } from './calls';

@@ -3,8 +3,8 @@
  * misspelt option would silently keep its default.
  */
 import { didYouMean } from '../config/nearest';
-import { AcoerError } from '../errors';
-import { isRecord, shownJson } from '../json';
+import { AcoerError } from '../base/errors';
+import { isRecord, shownJson } from '../base/json';
 import type {
   AddOptions,
   CallOptions,

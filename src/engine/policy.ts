@@ -1,5 +1,5 @@
 /** A policy over the addon. */
-import { AcoerError, errorCode } from '../errors';
+import { AcoerError, errorCode } from '../base/errors';
 import { openTensorFiles, type TensorNames } from '../models';
 import type { NativePolicyInfo, NativePolicyOptions } from './binding';
 import { type Calls, collected } from './calls';

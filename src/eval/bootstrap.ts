@@ -2,8 +2,8 @@
  * The percentile bootstrap (Efron, 1979) over problems: all answers to a problem are resampled together,
  * because they are not independent. The same rows and seed give the same interval to the last bit.
  */
-import { streamSeed } from '../rng';
-import { quantileOfSorted } from '../statistics';
+import { streamSeed } from '../base/rng';
+import { quantileOfSorted } from '../base/statistics';
 
 /** A 95% interval, from the 2.5th to the 97.5th percentile. */
 export interface Interval {

@@ -1,5 +1,5 @@
 /** Paired comparison of two evaluations of the same problems: is B better than A, and does it think less? */
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { bootstrap, type BootstrapOptions, bootstrapP, interval, type Interval } from './bootstrap';
 import { byProblem, type ProblemRows } from './problems';
 import { type EvalRow, per1kTokens } from './summary';

@@ -1,12 +1,12 @@
 /** Answers a benchmark with a model and grades the answers as they end. */
-import { abortable } from '../abortable';
-import { badArgument, needFunction, needMethods, needObject, needSignal } from '../border';
+import { abortable } from '../base/abortable';
+import { badArgument, needFunction, needMethods, needObject, needSignal } from '../base/border';
 import { givenDataset, type Dataset } from '../data';
 import type { Model, Policy } from '../engine/types';
-import { isPromise } from '../deadline';
-import { AcoerError } from '../errors';
+import { isPromise } from '../base/deadline';
+import { AcoerError } from '../base/errors';
 import { type Grade, gradeMath, type Judgement } from '../judges';
-import { streamSeed } from '../rng';
+import { streamSeed } from '../base/rng';
 import {
   type Completion,
   DecodeTracker,
@@ -25,8 +25,8 @@ import {
   type Tokenizer,
   usualPromptTemplate,
 } from '../tokenizer';
-import type { Prompt } from '../types';
-import { warnOnce } from '../warnings';
+import type { Prompt } from '../base/types';
+import { warnOnce } from '../base/warnings';
 import { inOrder } from './problems';
 import { type EvalRow, type EvalSummary, summarise } from './summary';
 

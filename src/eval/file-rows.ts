@@ -3,8 +3,8 @@
  * outputs), OpenAI-style chat or text completions, lm-evaluation-harness samples, or plain columns.
  */
 import { goldFromAnswer } from '../data/gold';
-import { isRecord } from '../json';
-import type { Outside } from '../types';
+import { isRecord } from '../base/json';
+import type { Outside } from '../base/types';
 
 type Row = Readonly<Record<string, unknown>>;
 

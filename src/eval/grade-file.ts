@@ -1,10 +1,10 @@
 /** Grades a file of completions without a model. */
 import type { Dataset } from '../data';
 import { openRows } from '../data/open';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { measureThinking, type Tokenizer } from '../tokenizer';
 import type { Grade } from '../judges';
-import type { Grading, Problem, Row, Verdict } from '../types';
+import type { Grading, Problem, Row, Verdict } from '../base/types';
 import { type FoundRow, type FoundText, GOLD_COLUMNS, UngradedRow, readFileRow } from './file-rows';
 import type { EvalRow } from './summary';
 

@@ -1,5 +1,5 @@
 /** Groups rows by problem, the unit of resampling, pairing and voting. */
-import { needList, needObject } from '../border';
+import { needList, needObject } from '../base/border';
 import type { EvalRow } from './summary';
 
 /** The answers to one problem, at least one. */

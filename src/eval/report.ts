@@ -1,5 +1,5 @@
 /** A summary with its uncertainty: 95% intervals, levels, and figures for several samples. */
-import type { VerdictStatus } from '../types';
+import type { VerdictStatus } from '../base/types';
 import { bootstrap, type BootstrapOptions, interval, type Interval } from './bootstrap';
 import { byProblem, inOrder, sums } from './problems';
 import {

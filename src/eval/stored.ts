@@ -1,7 +1,7 @@
 /** Completions as lines of a file, with the columns of a run's completion tables. */
 import { z } from 'zod';
-import { AcoerError } from '../errors';
-import { VERDICT_STATUSES } from '../types';
+import { AcoerError } from '../base/errors';
+import { VERDICT_STATUSES } from '../base/types';
 import type { EvalCompletion } from './evaluate';
 import type { EvalRow } from './summary';
 

@@ -1,6 +1,6 @@
 /** Figures of an evaluation from its graded completions. */
-import { mean as meanOf, median as medianOf } from '../statistics';
-import type { Outside, Thinking, Verdict } from '../types';
+import { mean as meanOf, median as medianOf } from '../base/statistics';
+import type { Outside, Thinking, Verdict } from '../base/types';
 
 export interface Graded extends Thinking, Outside {
   level: string | null;

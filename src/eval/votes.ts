@@ -1,8 +1,8 @@
 /** pass@k and maj@k for several answers per problem. */
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { verifyCompletion } from '#verify';
 import type { EvalRow } from './summary';
-import { maximum } from '../statistics';
+import { maximum } from '../base/statistics';
 
 /**
  * Probability that at least one of k answers drawn without replacement from n, of which c are correct, is

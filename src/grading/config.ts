@@ -1,6 +1,6 @@
 /** The verifier's options under math_verify's names, as lines of JSON give them. */
 import type { ExtractionTarget, PresetName, VerifyOptions } from '#verify/options';
-import { shownJson } from '../json';
+import { shownJson } from '../base/json';
 
 /** An invalid config object; the message gives the name or value. */
 export class BadConfig extends Error {}

@@ -6,8 +6,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { AcoerError } from '../errors';
-import type { Grading, Verdict } from '../types';
+import { AcoerError } from '../base/errors';
+import type { Grading, Verdict } from '../base/types';
 import type { PresetName } from '#verify/options';
 
 export interface GradingItem {

@@ -1,5 +1,5 @@
 /** The worker process of the pool: a runaway verdict can take its whole process down. */
-import { leaveSignalsToParent } from '../signals';
+import { leaveSignalsToParent } from '../base/signals';
 import { verifyAnswer, verifyCompletion } from '#verify';
 import { optionsFromConfig } from './config';
 

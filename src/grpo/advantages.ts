@@ -1,6 +1,6 @@
 /** Group-relative advantages as in TRL 1.13: rewards are summed and normalised, or normalised and summed. */
 import type { Config } from '../config';
-import { mean, sampleStd, sum } from '../statistics';
+import { mean, sampleStd, sum } from '../base/statistics';
 import { isGraded, type BatchRewards, type GroupOutline } from './sample';
 
 export type RewardScale = 'group' | 'batch' | 'none';

@@ -1,9 +1,9 @@
 /** A generated batch, ready to train on: rewards, advantages, masks and the log-probs the loss needs. */
-import type { Group } from '../types';
-import { abortable } from '../abortable';
+import type { Group } from '../base/types';
+import { abortable } from '../base/abortable';
 import { batchAdvantages, type BatchAdvantages } from './advantages';
 import { samplingSeed, type StepContext, type LoopState } from './context';
-import { sampleTokens } from '../packing';
+import { sampleTokens } from '../base/packing';
 import { checkAdvantages } from './non-finite';
 import { nextPrompts } from './prompts';
 import { observeBatch, scoreBatch } from './rewards';

@@ -1,10 +1,10 @@
 /** For the collapse monitor: how far the completions of a group differ, and how large advantages get. */
-import type { KnownMetrics, MetricName } from '../metric-names';
-import type { Group, Rollout } from '../types';
+import type { KnownMetrics, MetricName } from '../base/metric-names';
+import type { Group, Rollout } from '../base/types';
 import type { GenerationBatch } from './batch';
 import { isGraded } from './sample';
 import { brevityShare, sameVerdictShare } from './same-verdict';
-import { maximum, mean, minimum, sampleStd } from '../statistics';
+import { maximum, mean, minimum, sampleStd } from '../base/statistics';
 
 const correct = (rollout: Rollout) => rollout.verdict.correct;
 

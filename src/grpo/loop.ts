@@ -1,6 +1,6 @@
 /** The loop: generate a batch, update on its slices, report. Writes no files; `train/run.ts` does. */
-import type { KnownMetrics } from '../metric-names';
-import { finiteNumbers } from '../json';
+import type { KnownMetrics } from '../base/metric-names';
+import { finiteNumbers } from '../base/json';
 import { makeGenerationBatch, type GenerationBatch } from './batch';
 import {
   updatesPerGeneration,

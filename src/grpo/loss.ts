@@ -4,7 +4,7 @@ import type { TokenValues } from '../engine/types';
 import { importanceWeights, isOnPolicy, type LossBatch, type LossResult, type LossSettings } from '../losses';
 import type { Sample } from './sample';
 import type { UpdateContext } from './context';
-import { joinPerToken, packSequences, splitPerToken } from '../packing';
+import { joinPerToken, packSequences, splitPerToken } from '../base/packing';
 import { checkLoss, checkTokens } from './non-finite';
 
 /** What the trainer measured on one sample. */

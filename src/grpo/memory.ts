@@ -1,9 +1,9 @@
 /** What a run has learnt about how much fits into memory, and how its steps are split to fit. */
 import type { Config } from '../config';
 import { DEFAULT_SLOTS, SlotLimit, untilItFits } from '../sampling';
-import { AcoerError, errorMessage } from '../errors';
-import { minimum } from '../statistics';
-import { packByTokens, sampleTokens, type Tokens } from '../packing';
+import { AcoerError, errorMessage } from '../base/errors';
+import { minimum } from '../base/statistics';
+import { packByTokens, sampleTokens, type Tokens } from '../base/packing';
 
 /** Limits found after running out of memory; null: the configured one has held so far. Plain JSON. */
 export interface LearntLimits {

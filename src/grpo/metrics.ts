@@ -1,16 +1,21 @@
 /** One line of metrics.jsonl: TRL's metrics by TRL's names, ours under acoer/, accuracy/, thinking/, ... */
 import type { MemoryReport } from '../engine/types';
 import type { SequenceMeasures } from '../losses';
-import { AcoerError, errorMessage } from '../errors';
-import { isReservedMetric, type KnownMetrics, type MetricName, type MetricWriter } from '../metric-names';
-import type { Rollout, StepMetrics } from '../types';
+import { AcoerError, errorMessage } from '../base/errors';
+import {
+  isReservedMetric,
+  type KnownMetrics,
+  type MetricName,
+  type MetricWriter,
+} from '../base/metric-names';
+import type { Rollout, StepMetrics } from '../base/types';
 import type { GenerationBatch } from './batch';
-import { isRecord, shownJson } from '../json';
-import { shownValue } from '../border';
+import { isRecord, shownJson } from '../base/json';
+import { shownValue } from '../base/border';
 import type { LoopContext } from './context';
 import { groupMetrics } from './group-metrics';
 import { isGraded, isTruncated, type Sample } from './sample';
-import { maximum, mean, minimum, sampleStd } from '../statistics';
+import { maximum, mean, minimum, sampleStd } from '../base/statistics';
 import type { UpdateResult } from './update';
 
 const share = (rollouts: readonly Rollout[], holds: (rollout: Rollout) => boolean) =>

@@ -1,8 +1,8 @@
 /** Numbers of a step that are not finite: what the first one is and where, and what its phase worked on. */
 import type { SamplerPlace } from '../engine/errors';
 import type { GeneratedSequence, GenerateRequest } from '../engine/types';
-import { AcoerError, errorCode } from '../errors';
-import type { Group, Prompt } from '../types';
+import { AcoerError, errorCode } from '../base/errors';
+import type { Group, Prompt } from '../base/types';
 import type { Ranks } from '../ranks';
 import type { BatchRewards, GroupOutline, Sample } from './sample';
 

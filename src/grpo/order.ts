@@ -1,5 +1,5 @@
 /** The order in which problems are trained on: a function of (seed, epoch) alone. */
-import { shuffledIndices, streamSeed } from '../rng';
+import { shuffledIndices, streamSeed } from '../base/rng';
 
 /**
  * The run's endless sequence of problems: position p is in epoch floor(p / size), and every epoch is its own

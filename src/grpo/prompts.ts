@@ -1,7 +1,7 @@
-import { AcoerError } from '../errors';
-import { Pace } from '../pace';
+import { AcoerError } from '../base/errors';
+import { Pace } from '../base/pace';
 import { renderPrompt } from '../tokenizer';
-import type { Prompt } from '../types';
+import type { Prompt } from '../base/types';
 import type { StepContext } from './context';
 
 /** The part of the context that choosing prompts needs. */

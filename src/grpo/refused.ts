@@ -1,5 +1,5 @@
 /** Refused steps, not applied because a number was not finite, and what they leave behind. */
-import type { KnownMetrics } from '../metric-names';
+import type { KnownMetrics } from '../base/metric-names';
 import type { StepContext, LoopState } from './context';
 import { memoryMetrics } from './metrics';
 import { NonFiniteError } from './non-finite';

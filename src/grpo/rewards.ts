@@ -1,10 +1,10 @@
 /** Rewards of a generated batch: every reward of every completion, their weighted sum, the new states. */
-import { isPromise, late, withinTime, withTimeout, type Work } from '../deadline';
-import { AcoerError, errorMessage } from '../errors';
+import { isPromise, late, withinTime, withTimeout, type Work } from '../base/deadline';
+import { AcoerError, errorMessage } from '../base/errors';
 import { copiedProblem } from '../judges';
 import { Ranks, shareOf } from '../ranks';
 import type { RewardScore, RewardView, WeightedReward } from '../rewards/types';
-import type { Group, Prompt, Reward, Rollout } from '../types';
+import type { Group, Prompt, Reward, Rollout } from '../base/types';
 import { completionName, type BatchRewards } from './sample';
 import { head, NO_WATCH, type Watch } from './watch';
 

@@ -1,9 +1,9 @@
 /** Samples a batch of groups. Each completion is graded when it ends, while the others are still decoding. */
-import { isPromise, type Work } from '../deadline';
-import { AcoerError, errorCode } from '../errors';
+import { isPromise, type Work } from '../base/deadline';
+import { AcoerError, errorCode } from '../base/errors';
 import type { Judgement } from '../judges';
 import { shareOf } from '../ranks';
-import { streamSeed } from '../rng';
+import { streamSeed } from '../base/rng';
 import {
   DecodeTracker,
   follow,
@@ -14,8 +14,8 @@ import {
   type SampleProgress,
   type SampleSettings,
 } from '../sampling';
-import type { Group, Prompt, Rollout } from '../types';
-import { abortable } from '../abortable';
+import type { Group, Prompt, Rollout } from '../base/types';
+import { abortable } from '../base/abortable';
 import type { StepContext } from './context';
 import { memoryError } from './memory';
 import { generationError, onEveryRank } from './non-finite';

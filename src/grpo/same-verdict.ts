@@ -4,8 +4,8 @@
  * advantages are split into the mean of their class and the deviation from it, which is the efficiency
  * pressure of any reward, whatever its name.
  */
-import { mean } from '../statistics';
-import type { Group, Rollout } from '../types';
+import { mean } from '../base/statistics';
+import type { Group, Rollout } from '../base/types';
 import type { GroupOutline } from './sample';
 
 const classOf = ({ verdict, format }: Pick<Rollout, 'verdict' | 'format'>) => `${verdict.correct} ${format}`;

@@ -2,8 +2,8 @@
  * What travels between the phases of a step. A `Sample` is a completion on its way to the loss: the same
  * record live, in a checkpoint and in a dump.
  */
-import type { Prompt, Reward, Rollout, StepMetrics } from '../types';
-import type { Tokens } from '../packing';
+import type { Prompt, Reward, Rollout, StepMetrics } from '../base/types';
+import type { Tokens } from '../base/packing';
 
 export interface Sample extends Tokens {
   /** Position of its prompt in the data order. */

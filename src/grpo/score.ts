@@ -1,6 +1,6 @@
 /** Log-probs and entropies of samples, without gradients, in passes that fit into memory. */
 import type { Policy, TokenValues } from '../engine/types';
-import { packSequences, splitPerToken } from '../packing';
+import { packSequences, splitPerToken } from '../base/packing';
 import { updatesPerGeneration, type ScoreContext } from './context';
 import { shareOf } from '../ranks';
 import { checkTokens, onEveryRank } from './non-finite';

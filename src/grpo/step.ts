@@ -1,5 +1,5 @@
 /** What the loop yields: a step, and why it was refused. */
-import type { StepMetrics } from '../types';
+import type { StepMetrics } from '../base/types';
 import type { GenerationBatch } from './batch';
 import type { LoopPosition } from './context';
 import type { Evidence, NonFinite } from './non-finite';

@@ -1,13 +1,13 @@
 /** One optimiser update from a slice of a generated batch. */
 import type { Config } from '../config';
-import { errorCode } from '../errors';
+import { errorCode } from '../base/errors';
 import { entropyThreshold } from '../losses';
 import { shareOf } from '../ranks';
-import { streamSeed } from '../rng';
+import { streamSeed } from '../base/rng';
 import { samplingSeed, type LoopState, type UpdateContext } from './context';
 import { lossPass, type PassOptions, type SampleResult } from './loss';
 import { memoryError } from './memory';
-import { joinPerToken, splitPerToken } from '../packing';
+import { joinPerToken, splitPerToken } from '../base/packing';
 import { gradientNonFinite, NonFiniteError, onEveryRank, type NonFinite } from './non-finite';
 import { sampleName, type OpenBatch, type Sample } from './sample';
 import { scheduleFactor } from './schedule';

@@ -1,7 +1,7 @@
 /** Asks the hub for its JSON answers, bounded in size, number and time. */
 import type { z } from 'zod';
-import { AcoerError } from '../errors';
-import { isRecord, shownJson } from '../json';
+import { AcoerError } from '../base/errors';
+import { isRecord, shownJson } from '../base/json';
 import { readText } from './body';
 import { type Repo, repoText } from './names';
 import { bodyText, notTheHub } from './refusals';

@@ -1,5 +1,5 @@
 /** The bodies of responses, bounded in pace and size. */
-import { errorMessage } from '../errors';
+import { errorMessage } from '../base/errors';
 import { ConnectionLost, type HubRequest } from './retry';
 
 /** A connection that brings less than this is as good as lost. */

@@ -7,9 +7,9 @@
 import { randomBytes } from 'node:crypto';
 import { readdir, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
-import { errorCode } from '../errors';
-import { makeFolders } from '../folders';
-import { MAX_TEXT_BYTES, readRegularFile } from '../regular-file';
+import { errorCode } from '../base/errors';
+import { makeFolders } from '../base/folders';
+import { MAX_TEXT_BYTES, readRegularFile } from '../base/regular-file';
 import { isCommit, type Repo } from './names';
 import { type RemoteFile, storedTree, TREE_FORMAT } from './schemas';
 

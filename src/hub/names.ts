@@ -1,5 +1,5 @@
 /** Names on the hub: `org/name`, a revision, and their places in URLs and in the cache. */
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 
 export type RepoType = 'model' | 'dataset';
 

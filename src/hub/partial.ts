@@ -9,8 +9,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { errorCode } from '../errors';
-import { bootId, pidNamespace, startTicks } from '../process';
+import { errorCode } from '../base/errors';
+import { bootId, pidNamespace, startTicks } from '../base/process';
 
 /** A live owner whose file has not grown for this long is not waited for. */
 const STALLED_MS = 60_000;

@@ -3,7 +3,7 @@
  * work too. Node's own fetch supports these variables only from Node 24 on, and only on request.
  */
 import type { EnvHttpProxyAgent } from 'undici';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 
 type Environment = Record<string, string | undefined>;
 

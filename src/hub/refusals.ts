@@ -1,7 +1,7 @@
 /** What a server said instead of giving what was asked for, as one sentence that says what to do. */
-import { AcoerError } from '../errors';
-import { isRecord } from '../json';
-import { printableLine } from '../printable';
+import { AcoerError } from '../base/errors';
+import { isRecord } from '../base/json';
+import { printableLine } from '../base/printable';
 import { readText } from './body';
 import { repoPage, repoText } from './names';
 import { ConnectionLost, type HubRequest } from './retry';

@@ -1,6 +1,6 @@
 /** Lost connections: what they are, how long to wait before another attempt, and when to give up. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AcoerError, errorCode, errorMessage } from '../errors';
+import { AcoerError, errorCode, errorMessage } from '../base/errors';
 import { repoText, type Repo } from './names';
 import { proxyAdvice } from './proxy';
 import type { HubSettings } from './settings';

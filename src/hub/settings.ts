@@ -1,8 +1,8 @@
 /** Settings of the hub from the environment variables that the Python tools use. */
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { AcoerError, errorCode, whyUnreadable } from '../errors';
-import { readTextSync } from '../regular-file';
+import { AcoerError, errorCode, whyUnreadable } from '../base/errors';
+import { readTextSync } from '../base/regular-file';
 import { readProxySettings, type ProxySettings } from './proxy';
 
 export interface HubSettings {

@@ -1,6 +1,6 @@
 /** A commit of a repository, or the wanted part of it, as a folder in the shared cache. */
 import { join } from 'node:path';
-import { AcoerError, errorCode } from '../errors';
+import { AcoerError, errorCode } from '../base/errors';
 import { askCommit, askFiles } from './answers';
 import { RepoCache } from './cache';
 import { downloadBlob } from './download';

@@ -1,7 +1,7 @@
 /** Verdict and format of one completion, for any text, within a time limit. */
-import { late, withinTime, withTimeout, type Work } from '../deadline';
-import { AcoerError, errorMessage } from '../errors';
-import type { Problem, Verdict } from '../types';
+import { late, withinTime, withTimeout, type Work } from '../base/deadline';
+import { AcoerError, errorMessage } from '../base/errors';
+import type { Problem, Verdict } from '../base/types';
 import { BOXED, type FormatRule } from './format';
 import { mathJudge } from './math';
 import type { Judge, JudgedCompletion } from './types';

@@ -2,7 +2,7 @@
 import { didYouMean } from '../config/nearest';
 import { isJavaScriptFile } from '../config/pattern';
 import { badConfig } from '../config/problems';
-import { shownJson } from '../json';
+import { shownJson } from '../base/json';
 import type { AnswerRule } from '#verify/verify';
 import { choice } from './choice';
 import { exact } from './exact';

@@ -1,6 +1,6 @@
 /** What decides whether a completion is right. */
-import type { Work } from '../deadline';
-import type { Problem, Thinking, Verdict } from '../types';
+import type { Work } from '../base/deadline';
+import type { Problem, Thinking, Verdict } from '../base/types';
 
 /** A completion as a judge sees it. */
 export interface JudgedCompletion extends Thinking {

@@ -1,8 +1,8 @@
 /** A judge of the user's: a function, in this process or in the thread of a module. */
-import { isPromise, type Work } from '../deadline';
-import { AcoerError } from '../errors';
-import { isRecord, shownJson } from '../json';
-import type { Problem, Row, Thinking, Verdict } from '../types';
+import { isPromise, type Work } from '../base/deadline';
+import { AcoerError } from '../base/errors';
+import { isRecord, shownJson } from '../base/json';
+import type { Problem, Row, Thinking, Verdict } from '../base/types';
 import { answerText } from './answer';
 import { verdictOf, type Judge, type JudgedCompletion } from './types';
 

@@ -2,8 +2,8 @@
  * What a reward's state does in training: where it settles, and whether it relieves the pressure when
  * accuracy falls.
  */
-import { mean } from '../statistics';
-import type { Group } from '../types';
+import { mean } from '../base/statistics';
+import type { Group } from '../base/types';
 import { answersOf } from './pressure';
 import { groupOf, mixedCorrectCount } from './rollouts';
 import { observeGroups } from './scoring';

@@ -1,5 +1,5 @@
 /** Which groups a model of a given accuracy produces: appendix F of the ACOER paper. */
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import type { CompositionRow } from './types';
 
 /** The paper's accuracies: hard and moderate tasks (appendix F) and its base model on MATH-500 (table 4). */

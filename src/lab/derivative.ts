@@ -1,5 +1,5 @@
 /** Numerical derivatives with respect to one answer's length. */
-import { maximum } from '../statistics';
+import { maximum } from '../base/statistics';
 
 interface Stencil {
   /** In units of h. */

@@ -1,9 +1,9 @@
 /** The reward lab: what a reward does to a group, without training. */
-import { needObject } from '../border';
+import { needObject } from '../base/border';
 import { resolve } from 'node:path';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { didYouMean } from '../config/nearest';
-import { shownJson } from '../json';
+import { shownJson } from '../base/json';
 import { openRewardModule } from '../life/modules/reward-module';
 import { listRewards, resolveReward } from '../rewards';
 import { isBuiltIn } from '../rewards/registry';
@@ -36,7 +36,7 @@ import type {
   RewardReport,
   Subject,
 } from './types';
-import { maximum } from '../statistics';
+import { maximum } from '../base/statistics';
 
 export interface LabOptions extends Partial<LabSettings> {
   /** Names of rewards. Default: every registered one and those of `rewardModules`. */

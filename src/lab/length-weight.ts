@@ -6,11 +6,11 @@
  * answers with the same verdict then differ by w (q_i - q_j) / (s(w) + epsilon). Among correct answers alone
  * s is w std(q), so without epsilon w cancels.
  */
-import { isRecord } from '../json';
-import { mean, sampleStd } from '../statistics';
+import { isRecord } from '../base/json';
+import { mean, sampleStd } from '../base/statistics';
 import { groupOf, mixedCorrectCount, sceneOf } from './rollouts';
 import { scoreScene } from './scoring';
-import type { Group } from '../types';
+import type { Group } from '../base/types';
 import type { GroupSpread, LabSettings, LengthWeight, Population, Subject } from './types';
 
 /** Factors on the current weight. ACOER's alpha starts at 0.02, so they cover its range of 0.01 to 0.50. */

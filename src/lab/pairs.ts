@@ -3,7 +3,7 @@
  * sqrt(2) with the sample standard deviation that GRPO implementations use), so |A| itself is bounded. What
  * grows without bound as the lengths converge is the advantage per token between the two.
  */
-import type { Group } from '../types';
+import type { Group } from '../base/types';
 import { makeRollout, namedPrompt, sceneOf } from './rollouts';
 import { scoreScene } from './scoring';
 import { lengthsOf } from './population';

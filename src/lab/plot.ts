@@ -2,9 +2,9 @@
  * The lab's report as an SVG picture: for each class of answers, advantage by length and pressure by spread;
  * and how much of the length weight is left by epsilon.
  */
-import { needList, needObject } from '../border';
+import { needList, needObject } from '../base/border';
 import { colour, dashes, loadDrawing, standalone, type Drawing } from '../drawing/svg';
-import { maximum, minimum } from '../statistics';
+import { maximum, minimum } from '../base/statistics';
 import { balanceOf, holdOf } from './length-weight';
 import { homogeneousOf } from './prediction';
 import { CLASSES } from './rollouts';

@@ -1,8 +1,8 @@
 /** Where the lab's groups come from: synthetic or recorded distributions of lengths. */
-import { AcoerError } from '../errors';
-import { mean, quantileOfSorted, sampleStd } from '../statistics';
-import { normalsOf, streamSeed, uniformStream } from '../rng';
-import type { Rollout } from '../types';
+import { AcoerError } from '../base/errors';
+import { mean, quantileOfSorted, sampleStd } from '../base/statistics';
+import { normalsOf, streamSeed, uniformStream } from '../base/rng';
+import type { Rollout } from '../base/types';
 import { CLASSES, classOf } from './rollouts';
 import type { AnswerClass, Population } from './types';
 

@@ -1,5 +1,5 @@
 /** Which of the paper's two collapse pathways (section 4.2) a reward opens, derived from the measurements. */
-import { grouped } from '../text';
+import { grouped } from '../base/text';
 import { GUARDED_RATIO } from './adaptation';
 import { CLASSES } from './rollouts';
 import type {

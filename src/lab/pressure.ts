@@ -1,6 +1,6 @@
 /** d(advantage)/d(length): how a group pushes on the length of each of its answers. */
-import { maximum, mean, sampleStd } from '../statistics';
-import type { Group, Rollout } from '../types';
+import { maximum, mean, sampleStd } from '../base/statistics';
+import type { Group, Rollout } from '../base/types';
 import { derivatives, stepFor, type Room } from './derivative';
 import { CLASSES, classOf, groupOf, lengthened, sceneOf, withRollout } from './rollouts';
 import { scoreScene, type Scored } from './scoring';

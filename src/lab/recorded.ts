@@ -1,8 +1,8 @@
 /** Batches of recorded answers, and what a reward gives them. */
-import { AcoerError } from '../errors';
-import { mean } from '../statistics';
+import { AcoerError } from '../base/errors';
+import { mean } from '../base/statistics';
 import type { BoundReward } from '../rewards/types';
-import type { Group } from '../types';
+import type { Group } from '../base/types';
 import { answersOf } from './pressure';
 import { makeRollout, namedPrompt } from './rollouts';
 import { observeGroups } from './scoring';

@@ -1,5 +1,5 @@
 /** Rollouts and groups with the fields that rewards use, and copies with one thing changed. */
-import type { Group, Prompt, Rollout } from '../types';
+import type { Group, Prompt, Rollout } from '../base/types';
 import type { AnswerClass, Composition, Population, Scene } from './types';
 
 export const CLASSES: readonly AnswerClass[] = ['correct', 'incorrect'];

@@ -1,8 +1,8 @@
 /** Rewards and advantages of a group, computed as in the training loop. */
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { computeAdvantages } from '../grpo/advantages';
 import { observeBatch, scoreCalls } from '../grpo/rewards';
-import type { Group } from '../types';
+import type { Group } from '../base/types';
 import type { Scene, Subject } from './types';
 
 /** What each answer of the scene's own group gets. */

@@ -1,7 +1,7 @@
 /** Parameters and states that apply to several rewards. */
 import { didYouMean } from '../config/nearest';
-import { AcoerError } from '../errors';
-import { isRecord, shownJson } from '../json';
+import { AcoerError } from '../base/errors';
+import { isRecord, shownJson } from '../base/json';
 import { listRewards } from '../rewards';
 import type { BoundReward } from '../rewards/types';
 import type { LabSettings } from './types';

@@ -13,7 +13,7 @@ import {
 import { scoreScene } from './scoring';
 import { COMPOSITIONS } from './types';
 import type { AnswerClass, LengthCurve, LengthSignal, Population, Scene, Subject } from './types';
-import { maximum, minimum } from '../statistics';
+import { maximum, minimum } from '../base/statistics';
 
 /**
  * Number of points of a curve. They are midpoints of equal parts, so that a threshold at a round fraction of

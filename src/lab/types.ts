@@ -4,7 +4,7 @@
  */
 import type { RewardScale } from '../grpo/advantages';
 import type { BoundReward } from '../rewards/types';
-import type { Group } from '../types';
+import type { Group } from '../base/types';
 
 /** How rewards become advantages, as in a run's configuration. */
 export interface LabSettings {

@@ -5,10 +5,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { abortable } from '../abortable';
+import { abortable } from '../base/abortable';
 import type { Dtype } from '../engine/binding';
 import type { Engine, Model } from '../engine/types';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { modelFingerprints, type Fingerprints } from '../models';
 import { FINAL_IDENTITY, readJsonFile, STATE } from '../run';
 import type { Tokenizer } from '../tokenizer';

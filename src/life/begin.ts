@@ -13,7 +13,8 @@ import {
   type Work,
 } from './method';
 import { trackers } from './own-sinks';
-import { openSinks, type Sink, type Sinks } from './sinks';
+import { openSinks, type Sinks } from './sinks';
+import type { Sink } from './sink';
 import { writeJsonAtomic, type Patience } from '../run';
 
 /** What the process that holds a run gives to it, whatever the method. */

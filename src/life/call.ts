@@ -2,10 +2,10 @@
  * The two arguments with which a program begins a run: settings, which config.json holds and a file can name, and
  * options, which only a process holds. What stands in the wrong one is named with its place.
  */
-import { needObject, shownValue } from '../border';
+import { needObject, shownValue } from '../base/border';
 import { didYouMean } from '../config/nearest';
 import { badConfig } from '../config/problems';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 
 /** A setting whose value a program may also give itself, as the option of the same name. */
 export interface OwnForm {

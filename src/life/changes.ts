@@ -1,5 +1,5 @@
 /** Resuming a run: which settings may differ from those its steps were made with. */
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 
 const EFFECTS = {
   nothing: '',

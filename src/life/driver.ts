@@ -1,5 +1,5 @@
 /** A run in progress, whatever its method: makes its steps, saves, and does what follows from each. */
-import { AcoerError, errorCode, errorMessage, type AcoerErrorCode } from '../errors';
+import { AcoerError, errorCode, errorMessage, type AcoerErrorCode } from '../base/errors';
 import { NO_WATCH } from '../grpo/watch';
 import { isFull } from '../run';
 import type { TrainStep } from './events';

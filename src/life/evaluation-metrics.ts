@@ -1,5 +1,5 @@
 /** How an evaluation is written into a line of metrics.jsonl. */
-import type { KnownMetrics } from '../metric-names';
+import type { KnownMetrics } from '../base/metric-names';
 import type { Evaluation } from './events';
 
 /** The evaluation's numbers for a line of metrics.jsonl. */

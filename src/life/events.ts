@@ -6,7 +6,7 @@ import type { HealthChange } from '../monitor';
 import type { Plan, TrainingPlan } from '../plan';
 import type { AcceptedChange, CompletionRow, Rollback } from '../run';
 import type { Decoding } from '../sampling';
-import type { StepMetrics } from '../types';
+import type { StepMetrics } from '../base/types';
 
 export type EvalPhase = 'base' | 'step' | 'trained';
 export type EvalKind = 'greedy' | 'sampled';

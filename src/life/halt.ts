@@ -1,5 +1,5 @@
 /** Ending a run from outside: by a request to stop, or by the caller's signal. */
-import { errorCode } from '../errors';
+import { errorCode } from '../base/errors';
 
 /** How long a step may continue after a request to stop; step and checkpoint together must fit into 5 s. */
 const STOP_GRACE_MS = 2_500;

@@ -1,5 +1,5 @@
 /** Fingerprints of what a run trusts to stay the same, and how they are compared. */
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import type { Fingerprints } from '../models';
 import type { Tokenizer } from '../tokenizer';
 

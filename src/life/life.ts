@@ -1,5 +1,5 @@
 /** What every kind of run lives with: a watchdog, progress.json and sinks, from loading its model to its end. */
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { NO_WATCH } from '../grpo/watch';
 import { discardRunDirectory, type Patience, type RunDirectory } from '../run';
 import type { CommonEvent, RunEvent } from './events';

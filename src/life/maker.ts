@@ -1,6 +1,6 @@
 /** What made a checkpoint. */
 import type { Engine } from '../engine/types';
-import { packageVersion } from '../version';
+import { packageVersion } from '../base/version';
 
 /** If one of these changes, rounding may differ. */
 export interface Maker {

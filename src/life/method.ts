@@ -1,10 +1,10 @@
 /** The port between the life of a run, which is the same for all, and the method that it trains by. */
 import type { Config } from '../config';
 import type { Policy } from '../engine/types';
-import type { AcoerError } from '../errors';
+import type { AcoerError } from '../base/errors';
 import type { ModelFetchOptions } from '../models';
 import type { AcceptedChange, Rollback, RunDirectory, StoredCheckpoint } from '../run';
-import type { StepMetrics } from '../types';
+import type { StepMetrics } from '../base/types';
 import type { Changeable } from './changes';
 import type { CommonEvent } from './events';
 import type { Life } from './life';
@@ -12,7 +12,7 @@ import type { Loaded } from './loading';
 import type { UserModule } from './modules/named-modules';
 import type { RunFiles } from './run-files';
 import type { Silences, WatchdogSettings } from './watchdog';
-import type { SinkSettings } from './sinks';
+import type { SinkSettings } from './sink';
 import type { TensorBoardSettings } from './tensorboard';
 
 /** The settings that the life of a run itself works by. */

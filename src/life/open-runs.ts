@@ -3,7 +3,7 @@
  * process ends, or that nobody refers to any more, gives its folder back.
  */
 import { writeSync } from 'node:fs';
-import { printableLine } from '../printable';
+import { printableLine } from '../base/printable';
 
 /** What is known of an open run without a reference to it, so that it can be collected. */
 export interface OpenRun {

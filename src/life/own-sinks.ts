@@ -1,7 +1,7 @@
 /** The sinks that come with a run: its own files, and the trackers that its settings ask for. */
 import type { Config } from '../config';
 import { MetricsCsv, MetricsFile, writeCompletions, type RunDirectory } from '../run';
-import type { Sink } from './sinks';
+import type { Sink } from './sink';
 import { TensorBoardSink, type TensorBoardSettings } from './tensorboard';
 
 /**

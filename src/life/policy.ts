@@ -4,7 +4,7 @@ import { createEngine } from '../engine/engine';
 import type { DeviceName, Engine, Model, Policy } from '../engine/types';
 import { warmupSteps, type Schedule } from '../grpo/schedule';
 import { readAdapterShape } from '../models';
-import { streamSeed } from '../rng';
+import { streamSeed } from '../base/rng';
 
 export type EngineSettings = Pick<Config, 'device' | 'threads' | 'memoryLimitBytes'>;
 

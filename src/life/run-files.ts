@@ -11,11 +11,11 @@ import {
   type LoraShape,
 } from '../run';
 import type { Model, Policy } from '../engine/types';
-import type { StepMetrics } from '../types';
+import type { StepMetrics } from '../base/types';
 import type { CommonEvent } from './events';
 import type { Life } from './life';
 import { metricsSink } from './own-sinks';
-import { giveTo, type Sink, type SinkArguments, type SinkCall } from './sinks';
+import { giveTo, type Sink, type SinkArguments, type SinkCall } from './sink';
 
 /** What is trained, and what was loaded for it. */
 export interface Trained {

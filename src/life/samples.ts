@@ -1,7 +1,7 @@
 /** A few completions as Markdown. Whatever they contain is shown as text, never rendered. */
-import { printable } from '../printable';
+import { printable } from '../base/printable';
 import type { CompletionRow, StoredCompletion } from '../run';
-import { maximum } from '../statistics';
+import { maximum } from '../base/statistics';
 
 /** What trackers show of a completion. */
 export interface Sample {

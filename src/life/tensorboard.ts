@@ -1,8 +1,8 @@
 /** TensorBoard as a sink: each step's numbers, histograms and samples of its table, the settings (docs/trackers.md). */
 import { existsSync } from 'node:fs';
 import type { Config } from '../config';
-import { finiteNumbers, isRecord } from '../json';
-import { trackerTag } from '../metric-names';
+import { finiteNumbers, isRecord } from '../base/json';
+import { trackerTag } from '../base/metric-names';
 import {
   EventFile,
   experimentValue,
@@ -19,11 +19,11 @@ import {
   type RunDirectory,
   type SummaryValue,
 } from '../run';
-import type { StepMetrics } from '../types';
+import type { StepMetrics } from '../base/types';
 import { evaluationMetrics } from './evaluation-metrics';
 import type { TrainEvent } from './events';
 import { sampleOf, samplesMarkdown, storedSample, type Sample } from './samples';
-import type { Sink } from './sinks';
+import type { Sink } from './sink';
 
 const LONGEST_HPARAM = 200;
 

@@ -1,6 +1,6 @@
 /** The clipped losses: grpo, bnpo, dr_grpo, dapo and luspo differ only in what they divide by. */
-import { maximum, minimum, sum } from '../statistics';
-import type { KnownMetrics } from '../metric-names';
+import { maximum, minimum, sum } from '../base/statistics';
+import type { KnownMetrics } from '../base/metric-names';
 import { sumOverTokens, type TokenRule } from './tokens';
 import type {
   LossBatch,

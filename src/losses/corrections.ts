@@ -3,7 +3,7 @@
  * sampler and trainer, and masks that drop tokens or whole completions. All are off by default; names and
  * rules are those of TRL 1.13. Add your own weight here.
  */
-import { quantile } from '../statistics';
+import { quantile } from '../base/statistics';
 
 export const CORRECTION_MODES = [
   'token_truncate',

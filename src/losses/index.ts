@@ -1,9 +1,9 @@
 /** Losses: their registry, their parameters and the weights of their tokens. */
 import { z } from 'zod';
 import { bindParameters } from '../config/parameters';
-import { AcoerError, errorMessage } from '../errors';
-import { shownValue } from '../border';
-import { isRecord } from '../json';
+import { AcoerError, errorMessage } from '../base/errors';
+import { shownValue } from '../base/border';
+import { isRecord } from '../base/json';
 import { findLoss, isBuiltInLoss, listLosses } from './registry';
 import type { LossBatch, LossDefinition, LossResult, LossSettings } from './types';
 

@@ -1,7 +1,7 @@
 /** The known losses: TRL's eight and registered ones. */
-import { checkName, needMethods, needObject } from '../border';
+import { checkName, needMethods, needObject } from '../base/border';
 import type { z } from 'zod';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { cispo } from './cispo';
 import { CLIPPED } from './clipped';
 import { sapo } from './sapo';

@@ -2,7 +2,7 @@
  * The sum over tokens that all of TRL's losses share: importance ratios, the rule for one token, weights, the
  * KL term.
  */
-import { needFunction, needObject } from '../border';
+import { needFunction, needObject } from '../base/border';
 import { addKl } from './kl';
 import type { LossBatch, LossResult, LossSettings } from './types';
 

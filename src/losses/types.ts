@@ -4,7 +4,7 @@
  * the engine's backward pass does the rest.
  */
 import type { z } from 'zod';
-import type { KnownMetrics } from '../metric-names';
+import type { KnownMetrics } from '../base/metric-names';
 
 export interface LossBatch {
   /** [B + 1]; sequence b has the completion tokens offsets[b] to offsets[b + 1] - 1. */

@@ -1,7 +1,7 @@
 /** VESPO: each sequence's tokens are weighted by a gamma-shaped function of the product of its ratios. */
 import { z } from 'zod';
-import type { KnownMetrics } from '../metric-names';
-import { mean } from '../statistics';
+import type { KnownMetrics } from '../base/metric-names';
+import { mean } from '../base/statistics';
 import { tokensOfGeneration } from './clipped';
 import { logRatio, sumOverTokens, type SequenceTokens } from './tokens';
 import type { LossBatch, LossDefinition } from './types';

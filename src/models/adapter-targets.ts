@@ -1,7 +1,7 @@
 /** Which linears PEFT adapts under an adapter_config.json, and each one's rank and alpha: PEFT 0.21's rules. */
-import { withinTime } from '../deadline';
+import { withinTime } from '../base/deadline';
 import { TARGET_MODULES, type TargetModule } from '../engine/types';
-import { shownJson } from '../json';
+import { shownJson } from '../base/json';
 import { badFile } from './files';
 
 /** The fields of adapter_config.json that the rules read. */

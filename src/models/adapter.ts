@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import type { NativeTensorTable } from '../engine/binding';
 import { TARGET_MODULES, type LoraMatrix, type TargetModule } from '../engine/types';
-import { shownJson } from '../json';
+import { shownJson } from '../base/json';
 import { configuredMatrices, moduleName, type Configured, type TargetFields } from './adapter-targets';
 import { flag, optional, parseFields } from './config-file';
 import { badFile, readJson } from './files';

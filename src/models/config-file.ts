@@ -1,7 +1,7 @@
 /** Fields of config.json files: their zod types, and the messages for wrong ones. */
 import { z } from 'zod';
 import type { Dtype } from '../engine/types';
-import { shownJson } from '../json';
+import { shownJson } from '../base/json';
 import { badFile } from './files';
 
 const MAX_SIZE = 2 ** 31;

@@ -1,6 +1,6 @@
 /** The model families whose config.json can be read. */
-import { checkName, needObject, needString } from '../border';
-import { AcoerError } from '../errors';
+import { checkName, needObject, needString } from '../base/border';
+import { AcoerError } from '../base/errors';
 import { llama } from './llama';
 import { mistral } from './mistral';
 import { qwen2 } from './qwen2';

@@ -1,7 +1,7 @@
 /** Reads the files of models, which are untrusted: `../regular-file` with errors that name the file. */
 import type { FileHandle } from 'node:fs/promises';
-import { AcoerError, errorMessage, whyUnreadable } from '../errors';
-import * as regular from '../regular-file';
+import { AcoerError, errorMessage, whyUnreadable } from '../base/errors';
+import * as regular from '../base/regular-file';
 
 /** Limit for JSON files. Those of models have a few kB; an index of 5,000 tensors has half of this. */
 const MAX_JSON_BYTES = 1 << 20;

@@ -3,8 +3,8 @@ import { basename, join } from 'node:path';
 import { adapterWeights } from './adapter';
 import { badFile, openRegularFile } from './files';
 import { weightFiles } from './model-files';
-import { errorMessage } from '../errors';
-import { sha256Of } from '../regular-file';
+import { errorMessage } from '../base/errors';
+import { sha256Of } from '../base/regular-file';
 
 /** SHA-256 in hex by the name of the file or part. */
 export type Fingerprints = Readonly<Record<string, string>>;

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { NativeTensorTable } from '../engine/binding';
-import { shownJson } from '../json';
+import { shownJson } from '../base/json';
 import { parseFields } from './config-file';
 import { badFile, readJson } from './files';
 import { modelFamilies } from './families';

@@ -1,7 +1,7 @@
 /** Finds the folder of a model by its name. */
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { AcoerError, errorCode, errorMessage } from '../errors';
+import { AcoerError, errorCode, errorMessage } from '../base/errors';
 import { fetchSnapshot, looksLikeHubId, splitRevision, type FetchOptions } from '../hub';
 
 /** The folder of the embedded model. */

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import type { NativeRopeScaling } from '../engine/binding';
-import { shownJson } from '../json';
+import { shownJson } from '../base/json';
 import { badFile } from './files';
 
 const number = z.number('must be a number');

@@ -2,8 +2,8 @@
  * The header of a safetensors file: eight bytes with its length, JSON, then the tensors end to end.
  * https://github.com/huggingface/safetensors#format
  */
-import type { AcoerError } from '../errors';
-import { isRecord, shownJson } from '../json';
+import type { AcoerError } from '../base/errors';
+import { isRecord, shownJson } from '../base/json';
 import { parseJson } from './files';
 
 export interface TensorPlace {

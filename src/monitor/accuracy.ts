@@ -1,5 +1,5 @@
 /** The monitor's record of batch accuracies, and whether they fell. Plain JSON. */
-import type { KnownMetrics } from '../metric-names';
+import type { KnownMetrics } from '../base/metric-names';
 import { largestFalls, type Fall } from './change';
 import { withBlock, type History } from './history';
 import { READ } from './names';

@@ -1,5 +1,5 @@
 /** Moving averages of batch statistics. Plain JSON. */
-import type { KnownMetrics } from '../metric-names';
+import type { KnownMetrics } from '../base/metric-names';
 import { READ } from './names';
 import type { MonitorSettings } from './settings';
 

@@ -1,5 +1,5 @@
 /** The conditions of a warning and of a collapse, each with a sentence saying why it holds. */
-import { percent } from '../text';
+import { percent } from '../base/text';
 import type { Falls } from './accuracy';
 import { above, below, moving, ofBase, type Averages } from './averages';
 import type { Fall } from './change';

@@ -1,8 +1,8 @@
 /**
  * The record of evaluations between the steps; if there are any, they decide about a collapse. Plain JSON.
  */
-import type { KnownMetrics } from '../metric-names';
-import { percent } from '../text';
+import type { KnownMetrics } from '../base/metric-names';
+import { percent } from '../base/text';
 import { deviationsBelow } from './change';
 import { drop, thinkingShort, type Known } from './conditions';
 import { EVALUATED } from './names';

@@ -2,8 +2,8 @@
  * The collapse monitor: a pure state machine over lines of metrics. It does not know the reward or the model,
  * only the statistics of each generated batch and the results of evaluations.
  */
-import type { KnownMetrics, MetricName } from '../metric-names';
-import { HEALTH, type Health } from '../types';
+import type { KnownMetrics, MetricName } from '../base/metric-names';
+import { HEALTH, type Health } from '../base/types';
 import { accuracyFalls, noAccuracy, withAccuracy, type AccuracyRecord, type Falls } from './accuracy';
 import { isWarm, moving, NO_AVERAGES, withBatch, type Averages, type Signal } from './averages';
 import { collapseReason, warningReason, type Known } from './conditions';

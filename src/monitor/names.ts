@@ -1,5 +1,5 @@
 /** The names of the metrics that the monitor depends on. */
-import type { MetricName } from '../metric-names';
+import type { MetricName } from '../base/metric-names';
 
 /** The metrics that the monitor reads, by their meaning there. */
 export const READ = {

@@ -4,8 +4,8 @@
  */
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { awakeTimer } from '../deadline';
-import { AcoerError, errorMessage } from '../errors';
+import { awakeTimer } from '../base/deadline';
+import { AcoerError, errorMessage } from '../base/errors';
 
 /** The file for the thread to read. */
 export interface ParquetFile {

@@ -7,8 +7,8 @@ import { promisify } from 'node:util';
 import { parentPort, workerData } from 'node:worker_threads';
 import { gunzip } from 'node:zlib';
 import type { AsyncBuffer, Compressors, FileMetaData } from 'hyparquet' with { 'resolution-mode': 'import' };
-import { whyUnreadable } from '../errors';
-import { openRegularFile, readRegularFile } from '../regular-file';
+import { whyUnreadable } from '../base/errors';
+import { openRegularFile, readRegularFile } from '../base/regular-file';
 import type { FromParquet, ParquetFile, ToParquet } from './index';
 
 const WINDOW_ROWS = 1000;

@@ -1,5 +1,5 @@
 /** Time to decode sequences of given lengths in a limited number of slots, with continuous batching. */
-import { minimum } from '../statistics';
+import { minimum } from '../base/statistics';
 
 export interface DecodePlan {
   promptTokens: number;

@@ -2,9 +2,9 @@
  * GPUs that a run can be planned for without having one. Figures are the manufacturers' (data sheets, dense
  * rates, no sparsity) unless `source` says otherwise; none was measured by this program.
  */
-import { needString } from '../border';
+import { needString } from '../base/border';
 import type { Dtype } from '../engine/types';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import type { Ceilings } from './cost';
 import { gpuShares, type GpuShares } from './gpu-time';
 

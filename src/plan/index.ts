@@ -1,10 +1,10 @@
 /** What a run will need, before it is started: memory by item, slots, time by phase, and what to change. */
-import { needObject } from '../border';
+import { needObject } from '../base/border';
 import type { Config } from '../config';
 import type { Dtype } from '../engine/types';
-import { AcoerError } from '../errors';
-import { Pace } from '../pace';
-import { gigabytes } from '../text';
+import { AcoerError } from '../base/errors';
+import { Pace } from '../base/pace';
+import { gigabytes } from '../base/text';
 import { changesForSpeed, changesToFit, cutToFit, fits, type Change } from './advice';
 import { parameterCount, type Adapted } from './cost';
 import type { PlanDevice } from './devices';

@@ -3,7 +3,7 @@
  * (their difficulty) and one within a group. The paper gives the means of the base and the trained model on
  * MATH-500; the spreads are assumptions. Wider or narrower ones change the time of a step by -8% to +6%.
  */
-import { normalsOf, streamSeed, uniformStream } from '../rng';
+import { normalsOf, streamSeed, uniformStream } from '../base/rng';
 
 /** Mean completion tokens at the first and the last step of a run, before the cap truncates the longest. */
 export interface LengthTrajectory {

@@ -1,5 +1,5 @@
 /** This machine as a device to plan for. */
-import { needMethods } from '../border';
+import { needMethods } from '../base/border';
 import type { Dtype, Engine } from '../engine/types';
 import { CPU_EXPECTATION, gpuExpectation, type PlanDevice } from './devices';
 

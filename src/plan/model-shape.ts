@@ -1,5 +1,5 @@
 /** The shape of a model from its config.json, or from its name if the shape is known. */
-import { needString } from '../border';
+import { needString } from '../base/border';
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Dtype } from '../engine/types';

@@ -1,6 +1,6 @@
 /** A model's positions available to a prompt and its completion. */
 import type { Config } from '../config';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import type { PlannedModel } from './model-shape';
 
 /** @throws BAD_CONFIG if `maxCompletionLength` leaves no room for a prompt */

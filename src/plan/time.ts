@@ -1,7 +1,7 @@
 /** Time of a step by phase and of a run: what must be read and multiplied over the device's rates. */
 import type { Config } from '../config';
-import { packByTokens } from '../packing';
-import { maximum } from '../statistics';
+import { packByTokens } from '../base/packing';
+import { maximum } from '../base/statistics';
 import {
   BYTES_PER_ELEMENT,
   decodeStepWork,

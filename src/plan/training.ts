@@ -1,8 +1,8 @@
 /** Whether a run that trains on given sequences fits: its peak memory, and what to change. */
 import type { Config } from '../config';
-import { AcoerError } from '../errors';
-import { packByTokens } from '../packing';
-import { gigabytes } from '../text';
+import { AcoerError } from '../base/errors';
+import { packByTokens } from '../base/packing';
+import { gigabytes } from '../base/text';
 import type { Adapted } from './cost';
 import type { PlanDevice } from './devices';
 import { availableUnder, planTrainingMemory, type TrainingMemory } from './memory';

@@ -2,7 +2,7 @@
 import type { Config } from '../config';
 import { adaptedEverywhere, pairParameters, parameterCount, type Adapted, type ModelShape } from './cost';
 import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
-import { maximum } from '../statistics';
+import { maximum } from '../base/statistics';
 
 export interface PlannedWork {
   /** Longest prompt in tokens. */

@@ -7,7 +7,7 @@
  * brings, so no rank waits for one that failed. An error between two collectives is brought by `leave`.
  */
 import type { Policy } from '../engine/types';
-import { AcoerError, errorCode, errorMessage, type AcoerErrorCode } from '../errors';
+import { AcoerError, errorCode, errorMessage, type AcoerErrorCode } from '../base/errors';
 import { ONE_RANK, type ProcessGroup } from './process-group';
 
 /** How a rank's work ended, as its own process knows it. */

@@ -1,7 +1,7 @@
 /** What a comparison of runs comes to, in one sentence. */
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { pairedInterval, type Comparison, type Interval } from '../eval';
-import { percent } from '../text';
+import { percent } from '../base/text';
 import { accuracyInterval, compareAnswers, KINDS, type BeforeAfter } from './evaluations';
 import type { RunReport } from './single';
 import { pCell, points, tokens } from './tables';

@@ -1,8 +1,8 @@
 /** Answers to the same problems before and after training, side by side, with what was cut marked. */
 import type * as DiffModule from 'diff' with { 'resolution-mode': 'import' };
-import { optionalPackage } from '../optional-package';
+import { optionalPackage } from '../base/optional-package';
 import type { StoredCompletion } from '../run';
-import { opensThinking, partsOf, questionOf } from '../transcript';
+import { opensThinking, partsOf, questionOf } from '../base/transcript';
 import type { BeforeAfter } from './evaluations';
 import { cutMiddle } from './completions';
 import { markup, type Html } from './html';

@@ -1,8 +1,8 @@
 /** A choice of a run's completions that fits into a report, for its browser of completions. */
 import { gzipSync } from 'node:zlib';
 import { readCompletions, runTables, type StoredCompletion } from '../run';
-import { printable } from '../printable';
-import { opensThinking, questionOf } from '../transcript';
+import { printable } from '../base/printable';
+import { opensThinking, questionOf } from '../base/transcript';
 import type { RunData } from './run-data';
 import type { ShownCompletion, ShownCompletions, ShownProblem } from './shown';
 

@@ -1,6 +1,6 @@
 /** Figures of evaluations: by level, lengths before and after, and accuracy against tokens. */
 import type { EvalSummary } from '../eval';
-import { maximum, minimum, quantile } from '../statistics';
+import { maximum, minimum, quantile } from '../base/statistics';
 import { accuracyInterval } from './evaluations';
 import { colour, loadDrawing } from '../drawing/svg';
 

@@ -10,7 +10,7 @@ import {
   type EvalSummary,
 } from '../eval';
 import { readCompletions, runTables, type EvaluationKind, type StoredCompletion } from '../run';
-import type { StepMetrics } from '../types';
+import type { StepMetrics } from '../base/types';
 import type { RunData } from './run-data';
 
 export const KINDS: readonly EvaluationKind[] = ['sampled', 'greedy'];

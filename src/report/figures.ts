@@ -2,7 +2,7 @@
  * The figures over a run's steps, as data: `acoer report` draws them as SVG, the live page of `acoer watch`
  * in the browser. This file is part of both pages, so it imports nothing at run time.
  */
-import type { MetricName } from '../metric-names';
+import type { MetricName } from '../base/metric-names';
 
 /** How values are written on axes and in tables; `fraction` is shown in percent. */
 export type Unit = 'fraction' | 'tokens' | 'seconds' | 'bytes' | 'rate' | 'number';

@@ -1,6 +1,6 @@
 /** Text into HTML. A report holds what models and data sets wrote, so everything is escaped unless made here. */
 
-import { escaped } from '../printable';
+import { escaped } from '../base/printable';
 
 /** HTML that is safe to insert as it is. */
 export class Html {

@@ -1,9 +1,9 @@
 /** `acoer report`: one HTML file about a run, or about several compared. */
-import { needList, needString } from '../border';
+import { needList, needString } from '../base/border';
 import { join, resolve, sep } from 'node:path';
-import { AcoerError, whyUnreadable } from '../errors';
+import { AcoerError, whyUnreadable } from '../base/errors';
 import { writeFileAtomic } from '../run';
-import { grouped } from '../text';
+import { grouped } from '../base/text';
 import { comparisonAnswer } from './answer';
 import { packedCompletions } from './completions';
 import { figureCsv, type Figure } from './figure';

@@ -1,6 +1,6 @@
 /** What happened at single steps of a run, drawn on every time axis. */
 import type { Rollback } from '../run';
-import { HEALTH, type Health, type StepMetrics } from '../types';
+import { HEALTH, type Health, type StepMetrics } from '../base/types';
 
 export type MarkKind = Health | 'rollback' | 'refused';
 

@@ -1,7 +1,7 @@
 /** The bundled scripts and styles of the pages (scripts/build-pages.mjs). */
 import { join } from 'node:path';
-import { AcoerError, whyUnreadable } from '../errors';
-import { MAX_TEXT_BYTES, readRegularFileSync } from '../regular-file';
+import { AcoerError, whyUnreadable } from '../base/errors';
+import { MAX_TEXT_BYTES, readRegularFileSync } from '../base/regular-file';
 
 /** Whether this file is compiled or not. */
 const FOLDER = join(__dirname, '..', '..', 'dist', 'pages');

@@ -1,7 +1,7 @@
 /** The document of a report: one file that needs nothing else. */
 import { createHash } from 'node:crypto';
-import { escaped } from '../printable';
-import { packageVersion } from '../version';
+import { escaped } from '../base/printable';
+import { packageVersion } from '../base/version';
 import { packed } from './completions';
 import { figureCsv, type Figure } from './figure';
 import { markup, Html, joined } from './html';

@@ -2,7 +2,7 @@
 import { basename, resolve } from 'node:path';
 import { existsSync, statSync } from 'node:fs';
 import { resolveConfig, type Config } from '../config';
-import { errorMessage } from '../errors';
+import { errorMessage } from '../base/errors';
 import {
   discardedLines,
   isSupervised,
@@ -17,7 +17,7 @@ import {
 } from '../run';
 import { resolveSft, type SftConfig } from '../sft';
 import { readSummary, type RunSummary } from '../train';
-import type { StepMetrics } from '../types';
+import type { StepMetrics } from '../base/types';
 
 export interface RunData {
   directory: RunDirectory;

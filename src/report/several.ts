@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config';
 import type { Interval } from '../eval';
-import { percent } from '../text';
+import { percent } from '../base/text';
 import { withPublishedNames } from '../train';
 import { accuracyTest, comparedOrNull, evaluationOf } from './answer';
 import { accuracyInterval, kindName, KINDS, type BeforeAfter } from './evaluations';
@@ -14,7 +14,7 @@ import { rewardName, type RunReport, type Section } from './single';
 import { answersSection, verdictOf } from './single';
 import { changeCell, configurationHtml, numberTable, pCell, pointsCell, tokens } from './tables';
 import { pointsOf, smoothPoints, thinned, timeFigureSvg, type DrawnLine, type Point } from './time-figure';
-import { maximum, minimum } from '../statistics';
+import { maximum, minimum } from '../base/statistics';
 
 /** Runs that differ in nothing but their seed. */
 export interface Method {

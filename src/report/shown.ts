@@ -1,5 +1,5 @@
 /** What a page's browser of completions gets. */
-import type { VerdictStatus } from '../types';
+import type { VerdictStatus } from '../base/types';
 
 /** A completion as the page gets it. Problems are in a list of their own, because many share one. */
 export interface ShownCompletion {

@@ -1,5 +1,5 @@
 /** The sections of a report on one run. */
-import { grouped, percent } from '../text';
+import { grouped, percent } from '../base/text';
 import { runVerdict, withPublishedNames } from '../train';
 import { chosenPairs, pairsHtml } from './before-after';
 import { evaluationsOf, kindName, type BeforeAfter } from './evaluations';

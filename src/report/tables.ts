@@ -2,7 +2,7 @@
 import type { Config } from '../config';
 import { nearestPreset, trainCommand } from '../config';
 import type { EvalSummary, Interval } from '../eval';
-import { grouped, percent } from '../text';
+import { grouped, percent } from '../base/text';
 import { accuracyInterval, kindName, type BeforeAfter } from './evaluations';
 import { markup, joined, type Html } from './html';
 import type { Mark } from './marks';

@@ -1,7 +1,7 @@
 /** A figure over the steps of one run or of several, as lines and as SVG. */
 import { wilsonInterval } from '../eval';
-import { maximum, minimum } from '../statistics';
-import type { StepMetrics } from '../types';
+import { maximum, minimum } from '../base/statistics';
+import type { StepMetrics } from '../base/types';
 import { formatValue, smoothed, type FigureLine, type TimeFigure } from './figures';
 import type { Mark, MarkKind } from './marks';
 import { colour, dashes, FIGURE_SIZE, loadDrawing, type Plot } from '../drawing/svg';

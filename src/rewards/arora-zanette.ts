@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
-import { mean } from '../statistics';
+import { mean } from '../base/statistics';
 import { correctOf, isCorrect, populationStd } from './groups';
 
 export const aroraZanette = defineReward({

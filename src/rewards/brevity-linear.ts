@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
 import { accuracyOf, correctness } from './groups';
-import { maximum } from '../statistics';
+import { maximum } from '../base/statistics';
 
 export const brevityLinear = defineReward({
   name: 'brevity-linear',

@@ -3,7 +3,7 @@
  * correct and empty) counts as 1.
  */
 import { defineReward } from './define';
-import { mean } from '../statistics';
+import { mean } from '../base/statistics';
 import { accuracyOf, correctOf, isCorrect } from './groups';
 
 export const dast = defineReward({

@@ -3,8 +3,8 @@
  * request.
  */
 import { z } from 'zod';
-import type { KnownMetrics } from '../metric-names';
-import type { Rollout } from '../types';
+import type { KnownMetrics } from '../base/metric-names';
+import type { Rollout } from '../base/types';
 import { lengthMeasure, lengthShape, type LengthOf } from './lengths';
 import { bindParameters, defaultsOf } from '../config/parameters';
 import type { BoundReward, RewardDefinition, RewardScore, RewardTaxonomy, RewardView } from './types';

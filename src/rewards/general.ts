@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { defineReward, sumOf, type Measures } from './define';
 import { correctness } from './groups';
 import { SHAPES, shapeOf } from './shapes';
-import type { Rollout } from '../types';
+import type { Rollout } from '../base/types';
 import type { RewardScore, RewardView } from './types';
 
 export const wrongPenaltySign = { wrongPenaltySign: z.enum(['table', 'theory']).default('table') };

@@ -1,7 +1,7 @@
 /** mean_l is over the group. The paper's R is c here. */
 import { z } from 'zod';
 import { defineReward } from './define';
-import { mean } from '../statistics';
+import { mean } from '../base/statistics';
 import { correctness } from './groups';
 
 export const gr3 = defineReward({

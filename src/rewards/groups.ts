@@ -1,6 +1,6 @@
 /** Statistics of a group or batch that several rewards share. */
-import { mean } from '../statistics';
-import type { Group, Rollout } from '../types';
+import { mean } from '../base/statistics';
+import type { Group, Rollout } from '../base/types';
 
 export const isCorrect = (rollout: Rollout): boolean => rollout.verdict.correct;
 

@@ -1,7 +1,7 @@
 /** std is without Bessel's correction. */
 import { z } from 'zod';
 import { defineReward } from './define';
-import { mean } from '../statistics';
+import { mean } from '../base/statistics';
 import { correctOf, isCorrect, populationStd } from './groups';
 
 export const grpoLeadOriginal = defineReward({

@@ -3,10 +3,10 @@
  * is 0 without a history. The paper leaves w (`weight`) free.
  */
 import { z } from 'zod';
-import type { Group } from '../types';
+import type { Group } from '../base/types';
 import { defineReward, sumOf } from './define';
 import { correctness, correctOf } from './groups';
-import { minimum } from '../statistics';
+import { minimum } from '../base/statistics';
 
 interface State {
   /** Shortest correct length so far, by problem id. */

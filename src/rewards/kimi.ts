@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
 import { correctness } from './groups';
-import { maximum, minimum } from '../statistics';
+import { maximum, minimum } from '../base/statistics';
 
 export const kimi = defineReward({
   name: 'kimi',

@@ -8,12 +8,12 @@
  * defaults are ours).
  */
 import { z } from 'zod';
-import type { KnownMetrics } from '../metric-names';
-import type { Group } from '../types';
+import type { KnownMetrics } from '../base/metric-names';
+import type { Group } from '../base/types';
 import { defineReward, sumOf } from './define';
 import { accuracyOf, correctOf, isCorrect } from './groups';
 import { laserParameters } from './laser';
-import { maximum } from '../statistics';
+import { maximum } from '../base/statistics';
 
 const TIERS = ['high', 'medium', 'low'] as const;
 type Tier = (typeof TIERS)[number];

@@ -1,6 +1,6 @@
 /** The length of a completion as rewards measure it. */
 import { z } from 'zod';
-import type { Rollout } from '../types';
+import type { Rollout } from '../base/types';
 
 /**
  * `thinking`: tokens in all `<think>` blocks; `first-block`: in the first one only; `total`: all tokens of

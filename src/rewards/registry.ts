@@ -1,8 +1,8 @@
 /** Rewards by name. `format` is listed too, but the loop adds it to every answer with its own weight. */
-import { checkName } from '../border';
+import { checkName } from '../base/border';
 import { didYouMean } from '../config/nearest';
-import { AcoerError } from '../errors';
-import { shownJson } from '../json';
+import { AcoerError } from '../base/errors';
+import { shownJson } from '../base/json';
 import { BUILT_IN } from './built-in';
 import type { BoundReward, RewardDefinition } from './types';
 import { definitionOf, type RewardFunction, type UserReward } from './user';

@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
 import { accuracyOf, correctOf, isCorrect, rolloutsOf } from './groups';
-import { maximum, minimum } from '../statistics';
+import { maximum, minimum } from '../base/statistics';
 
 interface State {
   bestAccuracy: number;

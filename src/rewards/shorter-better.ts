@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
-import { mean, minimum } from '../statistics';
+import { mean, minimum } from '../base/statistics';
 import { correctness, correctOf } from './groups';
 
 export const shorterBetter = defineReward({

@@ -2,7 +2,7 @@
  * The interface of a reward. A reward is pure: it sees one generated batch and a snapshot of its own state;
  * only the loop advances that state, once per generated batch, with `observe`. Evaluation never does.
  */
-import type { Group, Rollout } from '../types';
+import type { Group, Rollout } from '../base/types';
 
 export interface RewardView<State> {
   /** Number of optimiser updates before this batch. */

@@ -1,7 +1,7 @@
 /** The user's own rewards: a plain function, or an object with parameters and saved state. */
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { answerText, type UserProblem } from '../judges';
-import type { Group, Prompt, Rollout } from '../types';
+import type { Group, Prompt, Rollout } from '../base/types';
 import type { BoundReward, RewardDefinition, RewardScore, RewardTaxonomy, RewardView } from './types';
 
 /** A rollout as a reward function sees it. */

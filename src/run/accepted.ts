@@ -1,6 +1,6 @@
 /** Changes to what a run trusts that its user has accepted, as its checkpoints record them. */
 import { join } from 'node:path';
-import { isRecord } from '../json';
+import { isRecord } from '../base/json';
 import { STATE } from './checkpoint';
 import type { RunDirectory } from './directory';
 

@@ -1,6 +1,6 @@
 /** A file that this process alone appends to, and which notices when somebody else replaces, removes or cuts it. */
 import { closeSync, fstatSync, fsyncSync, lstatSync, readSync } from 'node:fs';
-import { openToAppend } from '../regular-file';
+import { openToAppend } from '../base/regular-file';
 import { appendWhole } from './atomic';
 
 export class AppendedFile {

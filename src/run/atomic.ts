@@ -13,8 +13,8 @@ import {
   writeSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { makeFolders, syncFolder } from '../folders';
-import { openRegularFileSync } from '../regular-file';
+import { makeFolders, syncFolder } from '../base/folders';
+import { openRegularFileSync } from '../base/regular-file';
 
 /** Prefix of what a crash may have left half-written. */
 export const TEMPORARY_PREFIX = '.tmp-';

@@ -3,7 +3,7 @@ import { existsSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Model, Policy } from '../engine/types';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { jsonText, removeDirectoryAtomic, writeDirectoryAtomic } from './atomic';
 import { checksumProblem, type FolderProblem, writeChecksums } from './checksums';
 import { METRICS_FILE, readJsonFile, stepName, type RunDirectory } from './directory';

@@ -1,8 +1,8 @@
 /** SHA256SUMS of a folder, in the format of coreutils: `sha256sum -c SHA256SUMS` can check it too. */
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { errorCode, whyUnreadable } from '../errors';
-import { NOT_REGULAR, openRegularFile, readTextSync, sha256Of } from '../regular-file';
+import { errorCode, whyUnreadable } from '../base/errors';
+import { NOT_REGULAR, openRegularFile, readTextSync, sha256Of } from '../base/regular-file';
 
 const SUMS = 'SHA256SUMS';
 /** A folder has some ten files. */

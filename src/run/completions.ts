@@ -1,6 +1,6 @@
 /** Tables of sampled completions, one Parquet file per table; columns have TRL's names where TRL has them. */
 import type { ColumnSource } from 'hyparquet-writer' with { 'resolution-mode': 'import' };
-import type { Reward, Rollout } from '../types';
+import type { Reward, Rollout } from '../base/types';
 import { writeFileAtomic } from './atomic';
 
 export interface CompletionRow {

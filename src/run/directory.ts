@@ -2,10 +2,10 @@
 import { existsSync, lstatSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { currentSettings, resolveConfig } from '../config';
-import { AcoerError, errorCode, whyUnreadable, whyUnwritten } from '../errors';
-import { makeFolders, syncFolder } from '../folders';
-import { isRecord } from '../json';
-import { MAX_TEXT_BYTES, readRegularFileSync } from '../regular-file';
+import { AcoerError, errorCode, whyUnreadable, whyUnwritten } from '../base/errors';
+import { makeFolders, syncFolder } from '../base/folders';
+import { isRecord } from '../base/json';
+import { MAX_TEXT_BYTES, readRegularFileSync } from '../base/regular-file';
 import { removeTemporaries, TEMPORARY_PREFIX, writeJsonAtomic } from './atomic';
 import { unreadable } from './read-file';
 import type { EvaluationKind } from './tables';

@@ -2,8 +2,8 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Policy } from '../engine/types';
-import { AcoerError } from '../errors';
-import { makeFolders } from '../folders';
+import { AcoerError } from '../base/errors';
+import { makeFolders } from '../base/folders';
 import { jsonText, removeDirectoryAtomic } from './atomic';
 import {
   checkpointFiles,

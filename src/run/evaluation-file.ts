@@ -4,11 +4,11 @@
  */
 import { closeSync, existsSync, fstatSync, ftruncateSync, readdirSync, readSync, rmdirSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
-import { AcoerError, whyUnwritten } from '../errors';
-import { makeFolders } from '../folders';
-import { openRegularFile, openToAppend } from '../regular-file';
-import { isRecord, shownJson } from '../json';
-import { NEWLINE, splitLines } from '../json-lines';
+import { AcoerError, whyUnwritten } from '../base/errors';
+import { makeFolders } from '../base/folders';
+import { openRegularFile, openToAppend } from '../base/regular-file';
+import { isRecord, shownJson } from '../base/json';
+import { NEWLINE, splitLines } from '../base/json-lines';
 import { AppendedFile } from './appended';
 import { writeFileAtomic, writeJsonAtomic } from './atomic';
 import { readJsonFile } from './directory';

@@ -2,7 +2,7 @@
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Policy } from '../engine/types';
-import { MAX_TEXT_BYTES } from '../regular-file';
+import { MAX_TEXT_BYTES } from '../base/regular-file';
 import { jsonText, writeDirectoryAtomic } from './atomic';
 import { writeWeights } from './checkpoint';
 import { readJsonFile } from './directory';

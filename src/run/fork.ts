@@ -1,6 +1,6 @@
 /** Starts a fork: copies the beginning of a run into another one. */
 import { existsSync } from 'node:fs';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { writeFileAtomic, writeJsonAtomic } from './atomic';
 import type { RunDirectory } from './directory';
 import { recoverLines } from './metrics-file';

@@ -4,8 +4,8 @@
  */
 import { constants } from 'node:os';
 import { getSystemErrorName } from 'node:util';
-import { loadAddonFile } from '../addon';
-import { errorCode } from '../errors';
+import { loadAddonFile } from '../base/addon';
+import { errorCode } from '../base/errors';
 
 /** native/lock/lock.cpp. Both return 0 or an errno. */
 interface NativeLocks {

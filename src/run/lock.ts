@@ -18,8 +18,8 @@ import {
 import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { AcoerError, errorCode } from '../errors';
-import { bootId, startTicks } from '../process';
+import { AcoerError, errorCode } from '../base/errors';
+import { bootId, startTicks } from '../base/process';
 import { takeKernelLock, testKernelLock } from './kernel-lock';
 import { locksMayBeLocal } from './mounts';
 

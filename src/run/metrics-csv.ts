@@ -1,6 +1,6 @@
 /** metrics.csv: metrics.jsonl as a table, a row per step and a column per number in the order they appear. */
-import { finiteNumbers } from '../json';
-import type { StepMetrics } from '../types';
+import { finiteNumbers } from '../base/json';
+import type { StepMetrics } from '../base/types';
 import { AppendedFile } from './appended';
 import { writeFileAtomic } from './atomic';
 import { readMetrics } from './metrics-file';

@@ -1,10 +1,10 @@
 /** metrics.jsonl: one JSON object per finished step, appended when the step ends. */
 import { closeSync, existsSync, fstatSync, readSync } from 'node:fs';
-import { AcoerError } from '../errors';
-import { finiteNumbers, isRecord } from '../json';
-import { Pace } from '../pace';
-import { MAX_TEXT_BYTES, openRegularFileSync, readRegularFile } from '../regular-file';
-import type { StepMetrics } from '../types';
+import { AcoerError } from '../base/errors';
+import { finiteNumbers, isRecord } from '../base/json';
+import { Pace } from '../base/pace';
+import { MAX_TEXT_BYTES, openRegularFileSync, readRegularFile } from '../base/regular-file';
+import type { StepMetrics } from '../base/types';
 import { AppendedFile } from './appended';
 import { writeFileAtomic } from './atomic';
 import { readRunFile, unreadable } from './read-file';

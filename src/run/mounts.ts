@@ -1,6 +1,6 @@
 /** Which file systems may keep locks to the machine that took them. */
 import { realpathSync } from 'node:fs';
-import { MAX_TEXT_BYTES, readTextSync } from '../regular-file';
+import { MAX_TEXT_BYTES, readTextSync } from '../base/regular-file';
 
 interface Mount {
   point: string;

@@ -6,8 +6,8 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
-import { errorMessage } from '../errors';
-import { readTextSync } from '../regular-file';
+import { errorMessage } from '../base/errors';
+import { readTextSync } from '../base/regular-file';
 import { temporaryName } from './atomic';
 import { RunDirectory } from './directory';
 

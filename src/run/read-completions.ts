@@ -2,9 +2,9 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { parquetRows } from '../parquet';
-import type { VerdictStatus } from '../types';
+import type { VerdictStatus } from '../base/types';
 
 /** One row of a table written by `writeCompletions` or `writeAnswers`. */
 export interface StoredCompletion {

@@ -1,6 +1,6 @@
 /** Reads a file of a run; whatever else has its name is named in the error. */
-import { AcoerError, whyUnreadable } from '../errors';
-import { readRegularFileSync } from '../regular-file';
+import { AcoerError, whyUnreadable } from '../base/errors';
+import { readRegularFileSync } from '../base/regular-file';
 
 /** `cause` with the name of the file that could not be read. */
 export const unreadable = (path: string, cause: unknown): AcoerError =>

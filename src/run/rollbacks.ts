@@ -5,10 +5,10 @@
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { removeDirectoryAtomic, writeFileAtomic, writeJsonAtomic } from './atomic';
 import type { RunDirectory } from './directory';
-import type { StepMetrics } from '../types';
+import type { StepMetrics } from '../base/types';
 import { readMetrics } from './metrics-file';
 
 export interface Rollback {

@@ -1,5 +1,5 @@
 /** Small safetensors files: a length, a JSON header padded to 8 bytes, and the tensors' data without gaps. */
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { headerPlace, parseHeader } from '../models/safetensors';
 
 const ARRAYS = { F32: Float32Array, F64: Float64Array, I32: Int32Array, U8: Uint8Array } as const;

@@ -1,6 +1,6 @@
 /** Writes a run's files on a disk that may be full, read-only or gone. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { AcoerError, errorMessage, whyUnwritten, writeErrorCode } from '../errors';
+import { AcoerError, errorMessage, whyUnwritten, writeErrorCode } from '../base/errors';
 
 export interface Patience {
   /** Time between two attempts on a full disk. */

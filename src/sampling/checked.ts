@@ -2,10 +2,10 @@
  * The border between a sampler and its users. A completion with a wrong key would move a reward to another
  * completion, and one with bent ids or log-probs would go into the update, so each is checked once, as it arrives.
  */
-import { abortable } from '../abortable';
-import { shownValue } from '../border';
-import { AcoerError, errorCode, errorMessage } from '../errors';
-import { isRecord } from '../json';
+import { abortable } from '../base/abortable';
+import { shownValue } from '../base/border';
+import { AcoerError, errorCode, errorMessage } from '../base/errors';
+import { isRecord } from '../base/json';
 import type { GenerateStats } from '../engine/types';
 import { measureCompletion, type Tokenizer } from '../tokenizer';
 import type { SampleProgress } from './progress';

@@ -1,5 +1,5 @@
 /** Work that is split into smaller parts when the engine runs out of memory. */
-import { AcoerError, errorCode, errorMessage } from '../errors';
+import { AcoerError, errorCode, errorMessage } from '../base/errors';
 import type {
   GenerateCallOptions,
   GeneratedSequence,

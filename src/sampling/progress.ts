@@ -1,5 +1,5 @@
 /** How far a sampling has come: from reports of what is being decoded, and completions as they end. */
-import type { Prompt } from '../types';
+import type { Prompt } from '../base/types';
 
 /** A sequence that is being decoded. */
 export interface InFlight {

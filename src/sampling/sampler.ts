@@ -9,8 +9,8 @@ import type {
   SamplingOptions,
 } from '../engine/types';
 import { measureCompletion, type Tokenizer } from '../tokenizer';
-import type { Outside, Thinking } from '../types';
-import { warnOnce } from '../warnings';
+import type { Outside, Thinking } from '../base/types';
+import { warnOnce } from '../base/warnings';
 import { generateFitting, type SlotLimit } from './fitting';
 import type { SampleProgress } from './progress';
 

@@ -12,7 +12,7 @@ import {
   whatIsTrained,
 } from '../train/model-card';
 import type { SftSummary } from '../life/events';
-import { packageVersion } from '../version';
+import { packageVersion } from '../base/version';
 import type { SftConfig } from './config';
 import type { SftInputs } from './inputs';
 

@@ -1,8 +1,8 @@
 /** A lesson as token ids: the prompt, which is given, and the completion, which is learnt. */
-import type { Tokens } from '../packing';
+import type { Tokens } from '../base/packing';
 import { fillTemplate, type Tokenizer } from '../tokenizer';
-import { AcoerError } from '../errors';
-import type { ChatMessage } from '../types';
+import { AcoerError } from '../base/errors';
+import type { ChatMessage } from '../base/types';
 import type { Lesson } from './rows';
 
 export interface EncodeOptions {

@@ -1,10 +1,10 @@
 /** How well a policy predicts completions that it is not trained on. */
 import type { Model, Policy } from '../engine/types';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import type { MemoryLimits } from '../grpo/memory';
 import type { Watch } from '../grpo/watch';
 import type { SftEvaluation } from '../life/events';
-import { packSequences, type Tokens } from '../packing';
+import { packSequences, type Tokens } from '../base/packing';
 
 export interface EvaluationContext {
   model: Model;

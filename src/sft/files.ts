@@ -1,5 +1,5 @@
 /** The files of a supervised run: those of every run, with its state and its card. */
-import { finiteNumbers } from '../json';
+import { finiteNumbers } from '../base/json';
 import { pruneCheckpoints } from '../run';
 import type { SftSummary } from '../life/events';
 import { RunFiles } from '../life/run-files';

@@ -1,17 +1,17 @@
 /** What a supervised run reads before a model is loaded, so that mistakes show before a file is written. */
 import { datasetOf, loadDataset, memoryName, type Dataset, type DatasetSpec } from '../data';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { adapterFingerprints, resolveModel, type Fingerprints, type ModelFetchOptions } from '../models';
-import { Pace } from '../pace';
-import { sampleTokens, type Tokens } from '../packing';
+import { Pace } from '../base/pace';
+import { sampleTokens, type Tokens } from '../base/packing';
 import { readPlannedModel, type PlannedModel } from '../plan';
-import { shuffledIndices, streamSeed } from '../rng';
+import { shuffledIndices, streamSeed } from '../base/rng';
 import type { Counted } from '../life/method';
 import { loadTokenizer, LostCharacters, type Tokenizer } from '../tokenizer';
 import { tokenizerIdentity } from '../life/identity';
 import { withAbsoluteNames, withLastingModel } from '../life/names';
 import { EVALUATION_ROWS, ROWS } from '../life/names';
-import type { Row } from '../types';
+import type { Row } from '../base/types';
 import type { SftConfig } from './config';
 import { encodeLesson } from './encode';
 import { SftRows, textsOf } from './rows';

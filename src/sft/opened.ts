@@ -1,16 +1,13 @@
-/** Engine, model and policy of a supervised run, and the state that it starts from. */
+/** Engine, model and policy of a supervised run, and the record of all that is open. */
 import type { SftEvent } from '../life/events';
 import type { Life } from '../life/life';
 import { loadTrained, type Loaded } from '../life/loading';
-import { otherMaker } from '../life/maker';
 import type { Opening } from '../life/method';
 import { assertTrainingFits } from '../plan';
-import { restorePolicy } from '../run';
 import type { SftConfig } from './config';
 import type { SftIdentity, SftInputs } from './inputs';
 import { planSft } from './plan';
-import { checkIdentity, START, storedSft } from './state';
-import { SftWork } from './work';
+import { checkIdentity } from './state';
 
 export type SftOpening = Opening<SftConfig, SftInputs>;
 
@@ -47,18 +44,4 @@ export function openSftModel(
       return Promise.resolve({ identity: { ...inputs.identity, model: fingerprints } });
     },
   );
-}
-
-/** Restores the run's state into the loaded model. */
-export async function startSft(run: OpenedSft): Promise<SftWork> {
-  const { config, checkpoint, engine, model, policy, emit, watchdog } = run;
-  const { dtype, device, parameterCount: parameters } = model.info;
-  const trained = policy.info.parameterCount;
-  emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
-  if (checkpoint === null) return new SftWork(run, START);
-  const { sft: state, maker } = storedSft(checkpoint);
-  await watchdog.phase('loading', () => restorePolicy(checkpoint, policy));
-  const other = otherMaker(maker, engine);
-  if (other !== null) emit({ type: 'warning', message: other });
-  return new SftWork(run, state);
 }

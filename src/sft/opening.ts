@@ -1,14 +1,14 @@
 /** Supervised fine-tuning as a method of a run: its settings and data, new or as a run has them. */
 import { mergeLayers, type ConfigInput } from '../config';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import type { SftSummary } from '../life/events';
 import { resumeCommand, type Asked, type Method } from '../life/method';
 import { sinkModules } from '../life/modules/named-modules';
 import { storedCommit, withAbsoluteNames } from '../life/names';
 import { finishedSettings } from '../life/opening';
-import { trackerTag } from '../metric-names';
+import { trackerTag } from '../base/metric-names';
 import { isSupervised, readRunDirectory, type RunDirectory } from '../run';
-import type { Row } from '../types';
+import type { Row } from '../base/types';
 import { resolveSft, type SftConfig, type SftInput } from './config';
 import { openSftInputs, withLasting, withPinned, type SftInputs, type SftOpenOptions } from './inputs';
 import { silencesOf } from './silences';

@@ -1,7 +1,7 @@
 /** The plan of a supervised run about to start, from its own examples and the engine it will run on. */
 import type { Engine } from '../engine/types';
 import { readAdapterShape } from '../models';
-import { sampleTokens, type Tokens } from '../packing';
+import { sampleTokens, type Tokens } from '../base/packing';
 import { engineDevice, planTraining, type TrainingPlan } from '../plan';
 import type { SftConfig } from './config';
 import type { SftInputs } from './inputs';

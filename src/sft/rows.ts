@@ -10,8 +10,8 @@ import {
   USUAL,
   valueAt,
 } from '../data';
-import { AcoerError } from '../errors';
-import type { ChatMessage } from '../types';
+import { AcoerError } from '../base/errors';
+import type { ChatMessage } from '../base/types';
 
 /** Names of columns; a dotted name reaches into a nested object. */
 export interface SftColumns {

@@ -1,5 +1,5 @@
 /** `sft`: supervised fine-tuning in one call. */
-import { needFunction, needObject, needSignal } from '../border';
+import { needFunction, needObject, needSignal } from '../base/border';
 import { memoryName } from '../data';
 import { beginRun, Teller } from '../life/begin';
 import type { RunDriver } from '../life/driver';
@@ -8,13 +8,15 @@ import { setUpError } from '../life/life';
 import type { MadeStep } from '../life/method';
 import { EVALUATION_ROWS, ROWS } from '../life/names';
 import { openNew, openResumed } from '../life/opening';
-import { checkSinks, type Sink } from '../life/sinks';
+import { checkSinks } from '../life/sinks';
+import type { Sink } from '../life/sink';
 import type { Patience } from '../run';
-import type { Row } from '../types';
+import type { Row } from '../base/types';
 import type { SftInput } from './config';
 import type { SftOpenOptions } from './inputs';
-import { openSftModel, startSft } from './opened';
+import { openSftModel } from './opened';
 import { finishedSft, SFT, type SftAsked } from './opening';
+import { startSft } from './work';
 
 /** The settings of docs/sft.md, and how to run. */
 export interface SftOptions extends Omit<SftInput, 'dataset' | 'evalDataset' | 'sinks'> {

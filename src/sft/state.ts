@@ -1,12 +1,12 @@
 /** What a checkpoint of a supervised run holds besides tensors, and what a resumed run may change. */
 import { z } from 'zod';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import type { StoredCheckpoint } from '../run';
 import { NOTHING_LEARNT, type LearntLimits } from '../grpo/memory';
 import type { Changeable } from '../life/changes';
 import type { SftEvaluation } from '../life/events';
 import type { Maker } from '../life/maker';
-import type { StepMetrics } from '../types';
+import type { StepMetrics } from '../base/types';
 import type { SftConfig } from './config';
 import type { SftIdentity } from './inputs';
 

@@ -1,12 +1,12 @@
 /** One update: the examples of a step, and the mean negative log-likelihood of their completions. */
 import type { Policy } from '../engine/types';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import type { MemoryLimits } from '../grpo/memory';
 import { DataOrder } from '../grpo/order';
 import type { Watch } from '../grpo/watch';
 import { scheduleFactor, type Schedule } from '../grpo/schedule';
-import { packSequences, sampleTokens, type Tokens } from '../packing';
-import { streamSeed } from '../rng';
+import { packSequences, sampleTokens, type Tokens } from '../base/packing';
+import { streamSeed } from '../base/rng';
 import type { SftConfig } from './config';
 
 export const stepsPerEpoch = (

@@ -1,14 +1,16 @@
 /** Supervised fine-tuning at work: updates over the examples, and evaluations on those held out. */
 import { MemoryLimits } from '../grpo/memory';
 import type { SftSummary } from '../life/events';
+import { otherMaker } from '../life/maker';
 import type { MadeStep, Work } from '../life/method';
 import { scheduleOf } from '../life/policy';
-import type { StepMetrics } from '../types';
+import { restorePolicy } from '../run';
+import type { StepMetrics } from '../base/types';
 import { evaluateExamples } from './evaluate';
 import { SftFiles } from './files';
 import type { OpenedSft } from './opened';
 import { resumeSft } from './opening';
-import type { SftState } from './state';
+import { START, storedSft, type SftState } from './state';
 import { Batches, sftStep, type StepContext, type StepFigures } from './step';
 
 interface SftStep extends MadeStep {
@@ -152,4 +154,18 @@ export class SftWork implements Work<SftStep, SftSummary> {
     if (code !== 'WRITE_FAILED' && code !== 'OUT_OF_MEMORY' && code !== 'NOT_FINITE') return null;
     return `to go on: ${resumeSft(this.run.directory.path)}`;
   }
+}
+
+/** Restores the run's state into the loaded model. */
+export async function startSft(run: OpenedSft): Promise<SftWork> {
+  const { config, checkpoint, engine, model, policy, emit, watchdog } = run;
+  const { dtype, device, parameterCount: parameters } = model.info;
+  const trained = policy.info.parameterCount;
+  emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
+  if (checkpoint === null) return new SftWork(run, START);
+  const { sft: state, maker } = storedSft(checkpoint);
+  await watchdog.phase('loading', () => restorePolicy(checkpoint, policy));
+  const other = otherMaker(maker, engine);
+  if (other !== null) emit({ type: 'warning', message: other });
+  return new SftWork(run, state);
 }

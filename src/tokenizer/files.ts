@@ -2,9 +2,9 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 
-import { AcoerError, errorCode, errorMessage, whyUnreadable } from '../errors';
-import { isRecord } from '../json';
-import { readRegularFile } from '../regular-file';
+import { AcoerError, errorCode, errorMessage, whyUnreadable } from '../base/errors';
+import { isRecord } from '../base/json';
+import { readRegularFile } from '../base/regular-file';
 
 export type Json = Record<string, unknown>;
 

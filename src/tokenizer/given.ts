@@ -1,6 +1,6 @@
 /** A tokenizer that the user's program brings: checked once, and its answers as they come. */
-import { badArgument, needFunction, needMethods, needString, shownValue } from '../border';
-import { AcoerError, errorMessage } from '../errors';
+import { badArgument, needFunction, needMethods, needString, shownValue } from '../base/border';
+import { AcoerError, errorMessage } from '../base/errors';
 import type { Tokenizer } from './index';
 
 const isId = (value: unknown, vocabSize: number): boolean =>

@@ -1,9 +1,9 @@
 /** Text to token ids and back, chat templates and counting thinking tokens. */
-import { withinTime } from '../deadline';
-import { AcoerError, errorMessage } from '../errors';
-import { isRecord, shownJson } from '../json';
-import { maximum } from '../statistics';
-import { needThreads, TIMER_THREADS } from '../threads';
+import { withinTime } from '../base/deadline';
+import { AcoerError, errorMessage } from '../base/errors';
+import { isRecord, shownJson } from '../base/json';
+import { maximum } from '../base/statistics';
+import { needThreads, TIMER_THREADS } from '../base/threads';
 import { readTokenizerFiles, type TokenizerFiles, type TokenizerFingerprints } from './files';
 import { tokenizersLibrary } from './libraries';
 import { type FindLost, lostFinder } from './lost';

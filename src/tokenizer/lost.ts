@@ -2,7 +2,7 @@
  * Characters of a text that a tokenizer has no token for: it drops them or puts its unknown token in their
  * place, so the model never sees them.
  */
-import { isRecord } from '../json';
+import { isRecord } from '../base/json';
 import type { Json } from './files';
 
 export interface Lost {

@@ -1,8 +1,8 @@
 /** What a model will not see of its prompts: characters without a token, messages that its chat template leaves out. */
-import { AcoerError, errorMessage } from '../errors';
-import { Pace } from '../pace';
-import { grouped } from '../text';
-import type { ChatMessage, Problem } from '../types';
+import { AcoerError, errorMessage } from '../base/errors';
+import { Pace } from '../base/pace';
+import { grouped } from '../base/text';
+import type { ChatMessage, Problem } from '../base/types';
 import type { Tokenizer } from './index';
 import { DEFAULT_PROMPT_TEMPLATE, promptMessages, type PromptOptions } from './prompt';
 

@@ -1,7 +1,7 @@
-import { AcoerError } from '../errors';
-import type { ChatMessage, Problem, Prompt } from '../types';
+import { AcoerError } from '../base/errors';
+import type { ChatMessage, Problem, Prompt } from '../base/types';
 import type { Tokenizer } from './index';
-import { Pace } from '../pace';
+import { Pace } from '../base/pace';
 import { thinkLeftOpen } from './thinking';
 
 const PLACEHOLDER = '{problem}';

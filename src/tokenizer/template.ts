@@ -2,8 +2,8 @@
  * Chat templates come with a model and are untrusted: their work is limited, and they cannot reach this
  * process.
  */
-import { AcoerError, errorMessage } from '../errors';
-import type { ChatMessage } from '../types';
+import { AcoerError, errorMessage } from '../base/errors';
+import type { ChatMessage } from '../base/types';
 import { jinjaLibrary, type JinjaValue } from './libraries';
 
 export interface ChatOptions {

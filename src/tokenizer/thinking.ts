@@ -1,4 +1,4 @@
-import type { Outside, Thinking } from '../types';
+import type { Outside, Thinking } from '../base/types';
 import type { Tokenizer } from './index';
 
 type ThinkIds = Pick<Tokenizer, 'thinkOpenId' | 'thinkCloseId'>;

@@ -1,6 +1,6 @@
 /** Decides what a run does after a step: continue, roll back to a checkpoint, or end. */
 import type { Config } from '../config';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import type { LoopState } from '../grpo/context';
 import { describeNonFinite, type StepPhase } from '../grpo/non-finite';
 import type { Next } from '../life/method';

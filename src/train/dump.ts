@@ -1,7 +1,7 @@
 /** step.json of a dump: what was not finite in a refused step, and the phase's inputs besides the tensors. */
 import { z } from 'zod';
-import { AcoerError } from '../errors';
-import { VERDICT_STATUSES } from '../types';
+import { AcoerError } from '../base/errors';
+import { VERDICT_STATUSES } from '../base/types';
 import type { Sample } from '../grpo/sample';
 import type { LoopState } from '../grpo/context';
 import { samplingSeed } from '../grpo/context';

@@ -2,7 +2,7 @@
 import type { Config } from '../config';
 import type { Dataset } from '../data';
 import type { Model, Policy } from '../engine/types';
-import { errorCode } from '../errors';
+import { errorCode } from '../base/errors';
 import { answerProblems, summarise, type EvalCompletion } from '../eval';
 import type { Grade } from '../judges';
 import type { Tokenizer } from '../tokenizer';

@@ -1,8 +1,8 @@
 /** The files of a run of `train`: besides those of every run, tables of completions and answers, and dumps. */
-import { finiteNumbers } from '../json';
+import { finiteNumbers } from '../base/json';
 import { pruneCheckpoints, pruneDumps, saveDump, writeAnswers } from '../run';
 import type { CheckpointContent } from '../run';
-import { medianItem } from '../statistics';
+import { medianItem } from '../base/statistics';
 import type { GenerationBatch } from '../grpo/batch';
 import { dumpRecord } from './dump';
 import type { EvalCompletion } from '../eval';
@@ -12,7 +12,7 @@ import { modelCard as cardOf } from './model-card';
 import type { Opened } from './opened';
 import { completionsSink } from '../life/own-sinks';
 import { RunFiles } from '../life/run-files';
-import type { Sink } from '../life/sinks';
+import type { Sink } from '../life/sink';
 import { storedState, type RunState } from './state';
 
 export class TrainFiles extends RunFiles {

@@ -1,7 +1,7 @@
 /** Metrics of other programs under the names that the monitor reads, and whether they can be judged at all. */
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { READ } from '../monitor';
-import type { KnownMetrics, MetricName } from '../metric-names';
+import type { KnownMetrics, MetricName } from '../base/metric-names';
 
 /** Names in the file that stand for ours. */
 export interface NamedMetrics {

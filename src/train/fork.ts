@@ -1,6 +1,6 @@
 /** Opening a fork: a new directory for a run that continues from another run's checkpoint. */
 import type { Config, ConfigInput } from '../config';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import {
   copyRunStart,
   discardRunDirectory,

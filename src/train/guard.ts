@@ -9,7 +9,7 @@ import {
   type Observation,
 } from '../monitor';
 import type { Rollback } from '../run';
-import type { KnownMetrics } from '../metric-names';
+import type { KnownMetrics } from '../base/metric-names';
 import type { WeightedReward } from '../rewards/types';
 import type { Eased, LoopState } from '../grpo/context';
 import type { Evaluation } from '../life/events';

@@ -8,7 +8,7 @@ export type {
   TrainStep,
 } from '../life/events';
 export { type MonitorCourse, type PeakComparison, runVerdict, type RunVerdict } from './verdict';
-export type { Sink, SinkMaker } from '../life/sinks';
+export type { Sink, SinkMaker } from '../life/sink';
 export type { SamplerMaker } from './opened';
 export { onlySettings } from '../life/call';
 export { TRAIN_CALL, type TrainOptions, type TrainSettings } from './options';

@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { resolveConfig, type Config, type ConfigInput } from '../config';
 import { datasetOf, evalSpec, loadRunData, memoryName, trainSpec, type Dataset } from '../data';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import type { Engine } from '../engine/types';
 import { resolveModel, type ModelFetchOptions } from '../models';
 import { assertRoomForPrompt, readPlannedModel, type PlannedModel } from '../plan';

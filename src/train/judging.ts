@@ -1,7 +1,7 @@
 /** The judge of a run or an evaluation, opened. */
 import { resolve } from 'node:path';
 import type { Config } from '../config';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import {
   builtInJudge,
   formatRuleOf,

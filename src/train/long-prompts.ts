@@ -1,12 +1,12 @@
 /** Finds prompts that are too long when a run is opened, so that none can end it in the middle. */
 import type { Config } from '../config';
 import type { Dataset } from '../data';
-import { AcoerError } from '../errors';
-import { grouped } from '../text';
-import { Pace } from '../pace';
+import { AcoerError } from '../base/errors';
+import { grouped } from '../base/text';
+import { Pace } from '../base/pace';
 import { promptLimit, type PlannedModel } from '../plan';
 import { promptMessages, type Tokenizer } from '../tokenizer';
-import type { ChatMessage, Problem } from '../types';
+import type { ChatMessage, Problem } from '../base/types';
 
 interface LongPrompts {
   /** Row numbers in the data set. */

@@ -7,9 +7,9 @@ import { looksLikeHubId, splitRevision } from '../hub';
 import type { LoraMatrix } from '../engine/types';
 import type { EvalSummary } from '../eval';
 import { isJudgeFile } from '../judges';
-import { maximum, minimum } from '../statistics';
-import { percent } from '../text';
-import { packageVersion } from '../version';
+import { maximum, minimum } from '../base/statistics';
+import { percent } from '../base/text';
+import { packageVersion } from '../base/version';
 import type { RunSummary } from '../life/events';
 
 export interface CardContent {

@@ -3,7 +3,7 @@ import type { Config } from '../config';
 import type { GenerationBatch } from '../grpo/batch';
 import { updatesPerGeneration } from '../grpo/context';
 import { isTruncated } from '../grpo/sample';
-import type { Rollout } from '../types';
+import type { Rollout } from '../base/types';
 
 /** Consecutive steps after which to warn. */
 const STEPS = 50;

@@ -1,6 +1,6 @@
 /** Writes a batch with updates left as a checkpoint's tensors and a few numbers, and reads it back. */
 import type { Tensor } from '../run';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import type { OpenBatch, Sample } from '../grpo/sample';
 
 type Ragged = Int32Array | Float64Array;

@@ -1,6 +1,6 @@
 /** Engine, model and policy of a run, opened last, and the record of all that is open. */
-import { needMethods } from '../border';
-import { AcoerError, errorMessage } from '../errors';
+import { needMethods } from '../base/border';
+import { AcoerError, errorMessage } from '../base/errors';
 import type { Config } from '../config';
 import type { Model, Policy } from '../engine/types';
 import { loadTrained, type Loaded } from '../life/loading';

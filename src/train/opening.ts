@@ -1,7 +1,7 @@
 /** GRPO as a method of a run: its settings, code and data, new or as a run has them. */
 import { mergeLayers, type Config, type ConfigInput } from '../config';
-import { AcoerError } from '../errors';
-import { isRecord } from '../json';
+import { AcoerError } from '../base/errors';
+import { isRecord } from '../base/json';
 import type { RunSummary } from '../life/events';
 import type { Asked, Method, Opening } from '../life/method';
 import { finishedSettings } from '../life/opening';

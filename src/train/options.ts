@@ -1,11 +1,12 @@
 /** What a program gives `train` besides settings, and the checks of it. */
-import { needFunction, needMethods, needSignal } from '../border';
+import { needFunction, needMethods, needSignal } from '../base/border';
 import { CONFIG_KEYS, type ConfigInput } from '../config';
 import { givenDataset } from '../data';
-import { AcoerError } from '../errors';
-import { shownJson } from '../json';
+import { AcoerError } from '../base/errors';
+import { shownJson } from '../base/json';
 import { checkCall, OWN_FORMS, type CallForm } from '../life/call';
-import { checkSinks, type Sink } from '../life/sinks';
+import { checkSinks } from '../life/sinks';
+import type { Sink } from '../life/sink';
 import type { Patience } from '../run';
 import { givenTokenizer } from '../tokenizer';
 import type { TrainEvent } from '../life/events';

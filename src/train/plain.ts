@@ -1,15 +1,15 @@
 /** Plain functions and arrays given to `train`, as parts of a run and the names that its settings have for them. */
-import { checkName } from '../border';
+import { checkName } from '../base/border';
 import type { ConfigInput } from '../config';
 import { memoryName } from '../data';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { functionJudgeName, type JudgeFunction } from '../judges';
-import { isRecord, shownJson } from '../json';
+import { isRecord, shownJson } from '../base/json';
 import { EVALUATION_ROWS, ROWS } from '../life/names';
 import type { RewardDefinition } from '../rewards';
 import { isBuiltIn } from '../rewards/registry';
 import { definitionOf, type RewardFunction } from '../rewards/user';
-import type { Row } from '../types';
+import type { Row } from '../base/types';
 
 type RewardEntry = Extract<NonNullable<ConfigInput['reward']>, readonly unknown[]>[number];
 

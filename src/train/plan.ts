@@ -7,7 +7,7 @@ import { engineDevice, planRunPaced, promptLimit, type Plan, type PlannedModel }
 import { readAdapterShape, resolveModel } from '../models';
 import { loadTokenizer, renderPrompts } from '../tokenizer';
 import type { Inputs } from './inputs';
-import { maximum } from '../statistics';
+import { maximum } from '../base/statistics';
 
 /** How many prompts, spread evenly over the data, are measured to find the longest. */
 const PROMPTS = 64;

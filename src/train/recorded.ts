@@ -2,8 +2,8 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAssignments, resolveConfig, type Config, type ConfigInput } from '../config';
-import { AcoerError, whyUnreadable } from '../errors';
-import { isRecord } from '../json';
+import { AcoerError, whyUnreadable } from '../base/errors';
+import { isRecord } from '../base/json';
 import {
   bareContext,
   initialMonitorState,
@@ -15,7 +15,7 @@ import {
   type MonitorSettings,
 } from '../monitor';
 import { readAnyMetrics, readRunDirectory, type RunDirectory } from '../run';
-import type { KnownMetrics, MetricName } from '../metric-names';
+import type { KnownMetrics, MetricName } from '../base/metric-names';
 import type { Evaluation } from '../life/events';
 import { namedMetrics, type NamedMetrics } from './foreign-metrics';
 import { monitorContext } from './guard';

@@ -1,7 +1,7 @@
 /** `replay`: repeats a refused step from its dump, and says whether the result is the same. */
 import { resolveConfig, type Config } from '../config';
 import type { DeviceName, Engine } from '../engine/types';
-import { AcoerError, errorCode } from '../errors';
+import { AcoerError, errorCode } from '../base/errors';
 import { resolveLoss } from '../losses';
 import { resolveModel, type ModelFetchOptions } from '../models';
 import { openDump, restorePolicy, type StoredCheckpoint } from '../run';
@@ -9,7 +9,7 @@ import { loadHashed } from '../life/base-model';
 import { parseDump } from './dump';
 import { checkModel } from './identity';
 import { MemoryLimits } from '../grpo/memory';
-import { sampleTokens } from '../packing';
+import { sampleTokens } from '../base/packing';
 import { describeNonFinite, type NonFinite } from '../grpo/non-finite';
 import { offendersOf, type Offender } from './replay-alone';
 import {

@@ -3,7 +3,7 @@ import { currentSettings, type Config } from '../config';
 import type { Engine } from '../engine/types';
 import { initialMonitorState } from '../monitor';
 import type { AcceptedChange, StoredCheckpoint, Tensor } from '../run';
-import type { StepMetrics } from '../types';
+import type { StepMetrics } from '../base/types';
 import { thisMaker, type Maker } from '../life/maker';
 import type { LoopPosition } from '../grpo/context';
 import type { Best, Evaluation } from '../life/events';

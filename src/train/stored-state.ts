@@ -1,6 +1,6 @@
 /** Checks a checkpoint's state.json before a run continues from it. */
 import { z } from 'zod';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 
 const count = z.int().min(0);
 /** JSON holds null for numbers that are not finite. */

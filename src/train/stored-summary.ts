@@ -1,6 +1,6 @@
 /** Checks a run's summary.json, which may be damaged or somebody else's, before it is shown. */
 import { z } from 'zod';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import type { RunDirectory } from '../run';
 import type { RunSummary } from '../life/events';
 

@@ -1,6 +1,6 @@
 /** `train`: a whole run in one call. */
 import type { Config } from '../config';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import type { ModelFetchOptions } from '../models';
 import type { RunSummary, TrainEvent, TrainStep } from '../life/events';
 import { openFork } from './fork';

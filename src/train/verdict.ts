@@ -1,9 +1,9 @@
 /** The verdict on a run: whether thinking got shorter and accuracy held against the base and its own peak. */
-import { needList, needObject } from '../border';
+import { needList, needObject } from '../base/border';
 import { type AccuracyChange, accuracyChange } from '../eval';
-import { mean, sampleStd } from '../statistics';
-import type { KnownMetrics } from '../metric-names';
-import { HEALTH, type Health } from '../types';
+import { mean, sampleStd } from '../base/statistics';
+import type { KnownMetrics } from '../base/metric-names';
+import { HEALTH, type Health } from '../base/types';
 import type { EvalKind, Evaluation, RunEvaluation, RunSummary } from '../life/events';
 
 /** Thinking below this share of the base's counts as shortened. */

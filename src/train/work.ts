@@ -1,5 +1,5 @@
 /** GRPO at work: steps of the loop, evaluations, the collapse guard, and what follows from a step. */
-import { AcoerError, errorCode, errorMessage } from '../errors';
+import { AcoerError, errorCode, errorMessage } from '../base/errors';
 import { trainSteps } from '../grpo/loop';
 import type { LoopStep } from '../grpo/step';
 import { evaluationMetrics } from '../life/evaluation-metrics';

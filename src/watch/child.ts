@@ -1,8 +1,8 @@
 /** The process started by `watchBeside`: serves until the process of the run is gone. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { errorMessage } from '../errors';
+import { errorMessage } from '../base/errors';
 import { lockState } from '../run/lock';
-import { leaveSignalsToParent } from '../signals';
+import { leaveSignalsToParent } from '../base/signals';
 import type { FromServer } from './beside';
 import { startWatch } from './server';
 

@@ -1,7 +1,7 @@
 /** Which paths may be served: those inside the watched folder, wherever links lead. */
 import { realpath, stat } from 'node:fs/promises';
 import { sep } from 'node:path';
-import { errorCode } from '../errors';
+import { errorCode } from '../base/errors';
 
 /** The real path of `path` if it exists and is within `root`, itself a real path; otherwise null. */
 export async function insidePath(root: string, path: string): Promise<string | null> {

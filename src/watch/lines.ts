@@ -1,9 +1,9 @@
 /** Follows a file of lines that another process appends to, rewrites or replaces. */
 import type { FileHandle } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { AcoerError, errorCode } from '../errors';
-import { Pace } from '../pace';
-import { openRegularFile } from '../regular-file';
+import { AcoerError, errorCode } from '../base/errors';
+import { Pace } from '../base/pace';
+import { openRegularFile } from '../base/regular-file';
 
 const CHUNK_BYTES = 256 * 1024;
 /** A line of metrics has about 2.5 KB. Longer ones are passed over. */

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { errorMessage } from '../errors';
+import { errorMessage } from '../base/errors';
 import { marksOf } from '../report/marks';
 import { readProgress, readRollbacks, runTables, type Rollback, type RunDirectory } from '../run';
 import { mayRead, MOST_JSON_BYTES } from './inside';

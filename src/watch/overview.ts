@@ -2,12 +2,12 @@
 import { existsSync, statSync } from 'node:fs';
 import { stat, type FileHandle } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { errorCode, errorMessage } from '../errors';
-import { isRecord } from '../json';
-import { Pace } from '../pace';
-import { NOT_REGULAR, readRegularFileSync } from '../regular-file';
+import { errorCode, errorMessage } from '../base/errors';
+import { isRecord } from '../base/json';
+import { Pace } from '../base/pace';
+import { NOT_REGULAR, readRegularFileSync } from '../base/regular-file';
 import { lineMetrics, readRollbacks, type RunDirectory } from '../run';
-import { HEALTH, type StepMetrics } from '../types';
+import { HEALTH, type StepMetrics } from '../base/types';
 import { mayRead, MOST_JSON_BYTES } from './inside';
 import { openRegular } from './lines';
 import type { Change, EntryState, RunEntry } from './wire';

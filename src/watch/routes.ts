@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { errorCode, errorMessage } from '../errors';
+import { errorCode, errorMessage } from '../base/errors';
 import { HEADERS, type Allowed } from './guard';
 import type { PageFile } from './page';
 import type { Runs } from './runs';

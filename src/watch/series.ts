@@ -2,10 +2,10 @@
 import { randomBytes } from 'node:crypto';
 import { basename } from 'node:path';
 import { FIGURE_METRICS } from '../report/figures';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { discardedFile, lineMetrics, type Rollback, type RunDirectory } from '../run';
-import { Pace } from '../pace';
-import type { StepMetrics } from '../types';
+import { Pace } from '../base/pace';
+import type { StepMetrics } from '../base/types';
 import { Buckets, fittingWidth, rounded, type WireBuckets } from './buckets';
 import { FollowedLines } from './lines';
 import type { LogEntry, Position, WireLines, WireSeries } from './wire';

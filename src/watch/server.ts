@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { isIPv6 } from 'node:net';
 import { hostname } from 'node:os';
-import { AcoerError, errorCode, errorMessage } from '../errors';
+import { AcoerError, errorCode, errorMessage } from '../base/errors';
 import { Connections } from './connections';
 import { check, makeGuard } from './guard';
 import { pageFiles } from './page';

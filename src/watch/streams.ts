@@ -3,7 +3,7 @@
  * it lacks by then, so a page that does not read costs no memory.
  */
 import type { ServerResponse } from 'node:http';
-import { errorMessage } from '../errors';
+import { errorMessage } from '../base/errors';
 import type { Runs } from './runs';
 import type { Position, RunEntry, WireEvents } from './wire';
 

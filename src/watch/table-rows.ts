@@ -1,6 +1,6 @@
 /** The completions of a table for the page. */
 import { basename } from 'node:path';
-import { AcoerError } from '../errors';
+import { AcoerError } from '../base/errors';
 import { shownCompletions } from '../report';
 import { readCompletions, type RunDirectory } from '../run';
 import { mayRead } from './inside';

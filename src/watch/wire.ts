@@ -1,6 +1,6 @@
 /** What the server of `acoer watch` sends to its page. Imports nothing at run time: it is part of both. */
 import type { ShownCompletions } from '../report/shown';
-import type { Health } from '../types';
+import type { Health } from '../base/types';
 import type { WireBuckets } from './buckets';
 
 export type EntryState = 'running' | 'finished' | 'stopped' | 'killed' | 'unreadable';

@@ -7,7 +7,7 @@ import { ACCURACY, sparkline, TOKENS } from '../../src/cli/view/sparkline';
 import { LiveRegion } from '../../src/cli/view/terminal';
 import { columnsOf, cutTo, wrapHard, wrapWords } from '../../src/cli/view/text';
 import type { TrainEvent } from '../../src/train';
-import type { StepMetrics } from '../../src/types';
+import type { StepMetrics } from '../../src/base/types';
 import { Screen } from '../helpers/screen';
 
 const plain = colorsOf({ write: () => true }, {});

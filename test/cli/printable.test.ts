@@ -1,5 +1,5 @@
 /** Hostile text: nothing that a terminal would obey is printed. */
-import { printable, printableJson, printableLine, printableMessage } from '../../src/printable';
+import { printable, printableJson, printableLine, printableMessage } from '../../src/base/printable';
 
 const HOSTILE: [what: string, text: string, shown: string][] = [
   ['a colour', 'a\x1b[31mred', 'a\\x1b[31mred'],

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cutMiddle } from '../../src/cli/view/cut';
 import { runTables, writeAnswers, writeCompletions, type CompletionRow } from '../../src/run';
-import { questionOf } from '../../src/transcript';
-import type { Rollout } from '../../src/types';
+import { questionOf } from '../../src/base/transcript';
+import type { Rollout } from '../../src/base/types';
 import { acoer, builtCli, ended, objects } from '../helpers/cli';
 
 jest.setTimeout(60_000);

@@ -4,7 +4,7 @@ import { change } from '../../src/cli/view/format';
 import { ProgressView } from '../../src/cli/view/progress';
 import { summaryTable } from '../../src/cli/view/summary';
 import type { EvalSummary } from '../../src/eval';
-import { duration, percent } from '../../src/text';
+import { duration, percent } from '../../src/base/text';
 import type { Evaluation, RunSummary, TrainEvent } from '../../src/train';
 import { Screen } from '../helpers/screen';
 

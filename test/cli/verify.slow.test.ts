@@ -1,4 +1,4 @@
-import type { Verdict } from '../../src/types';
+import type { Verdict } from '../../src/base/types';
 import { ended, linesFile, objects, spawnAcoer } from '../helpers/cli';
 
 interface BadLine {

@@ -10,7 +10,7 @@ import {
   readConfigFile,
   resolveConfig,
 } from '../../src/config';
-import { errorCode, exitCodeFor } from '../../src/errors';
+import { errorCode, exitCodeFor } from '../../src/base/errors';
 import { DEFAULT_PROMPT_TEMPLATE } from '../../src/tokenizer';
 
 function refused(work: () => unknown): string {

@@ -6,7 +6,7 @@ import ts from 'typescript';
 import { parse as parseYaml } from 'yaml';
 import type { z } from 'zod';
 import { CONFIG_KEYS, PRESETS, type configSchema, type ConfigInput } from '../../src/config';
-import { METRICS } from '../../src/metric-names';
+import { METRICS } from '../../src/base/metric-names';
 
 jest.setTimeout(300_000);
 

@@ -6,7 +6,7 @@ import { ColumnMap } from '../../src/data/columns';
 import { holdOut, without } from '../../src/data/hold-out';
 import { datasetOf, type Dataset } from '../../src/data/load';
 import { loadTokenizer, renderPrompt } from '../../src/tokenizer';
-import type { ChatMessage, Row } from '../../src/types';
+import type { ChatMessage, Row } from '../../src/base/types';
 
 const rowsOf = (rows: readonly Row[]): Promise<Dataset> =>
   datasetOf('rows', rows, { split: 'train', seed: 1, keepRows: false });

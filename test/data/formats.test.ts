@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { loadDataset, type DatasetSpec } from '../../src/data';
-import { errorCode } from '../../src/errors';
+import { errorCode } from '../../src/base/errors';
 
 let folder: string;
 beforeAll(() => {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { resolveConfig, type ConfigInput } from '../../src/config';
 import { type Dataset, type GivenData, loadRunData } from '../../src/data';
 import { heldOutCount } from '../../src/data/hold-out';
-import { errorCode } from '../../src/errors';
+import { errorCode } from '../../src/base/errors';
 import { hubForTests } from '../helpers/hub';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-run-data-'));

@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readMetrics } from '../../src/run';
-import { STOP_SIGNALS } from '../../src/signals';
+import { STOP_SIGNALS } from '../../src/base/signals';
 import { builtCli, ended, ROOT, spawnAcoer } from '../helpers/cli';
 import { needs } from '../helpers/needs';
 

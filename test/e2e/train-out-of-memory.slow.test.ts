@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { train, type TrainSettings } from '../../src/train';
-import type { MetricName } from '../../src/metric-names';
+import type { MetricName } from '../../src/base/metric-names';
 import { completionTables, readCompletions, readMetrics } from '../../src/run';
 import { ended, spawnAcoer } from '../helpers/cli';
 import { untimedFiles } from '../helpers/run-files';

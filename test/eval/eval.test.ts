@@ -1,6 +1,6 @@
 import { evaluate, type EvalCompletion, type EvalOptions, summarise, type Graded } from '../../src/eval';
 import type { GenerateRequest, Model } from '../../src/engine/types';
-import type { Problem } from '../../src/types';
+import type { Problem } from '../../src/base/types';
 import { statsOf } from '../helpers/fake-engine';
 import { FAKE_IDS as id, fakeTokenizer } from '../helpers/fake-tokenizer';
 

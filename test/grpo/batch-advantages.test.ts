@@ -1,6 +1,6 @@
 import { batchAdvantages, type AdvantageSettings } from '../../src/grpo/advantages';
 import type { BatchRewards } from '../../src/grpo/sample';
-import type { Group } from '../../src/types';
+import type { Group } from '../../src/base/types';
 import { loopCases } from '../helpers/loop-fixture';
 
 interface AggregationCase {

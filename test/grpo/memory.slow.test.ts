@@ -5,7 +5,7 @@ import { resolveConfig } from '../../src/config';
 import { train, type TrainEvent } from '../../src/train';
 import { NOTHING_LEARNT, stillLearnt, type LearntLimits } from '../../src/grpo/memory';
 import { readMetrics } from '../../src/run';
-import type { StepMetrics } from '../../src/types';
+import type { StepMetrics } from '../../src/base/types';
 import { FakeEngine, type FakeFaults } from '../helpers/fake-engine';
 import { failureOf } from '../helpers/engine-calls';
 import { fakeRun, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';

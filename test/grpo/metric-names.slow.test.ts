@@ -1,15 +1,15 @@
-/** Runs write exactly the metrics that src/metric-names.ts lists. */
+/** Runs write exactly the metrics that src/base/metric-names.ts lists. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ConfigInput } from '../../src/config';
 import { train } from '../../src/train';
-import { isKnownMetric, METRIC_FAMILIES, METRICS, type KnownMetrics } from '../../src/metric-names';
+import { isKnownMetric, METRIC_FAMILIES, METRICS, type KnownMetrics } from '../../src/base/metric-names';
 import { monitorMetrics } from '../../src/monitor';
 import { registerReward } from '../../src/rewards/registry';
 import { readMetrics } from '../../src/run';
 import { sft } from '../../src/sft';
-import type { StepMetrics } from '../../src/types';
+import type { StepMetrics } from '../../src/base/types';
 
 jest.setTimeout(300_000);
 

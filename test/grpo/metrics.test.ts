@@ -1,4 +1,4 @@
-import type { MetricName } from '../../src/metric-names';
+import type { MetricName } from '../../src/base/metric-names';
 import { resolveConfig } from '../../src/config';
 import type { Sample } from '../../src/grpo/sample';
 import type { LoopContext } from '../../src/grpo/context';

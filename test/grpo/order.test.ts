@@ -1,5 +1,5 @@
 import { DataOrder } from '../../src/grpo/order';
-import { shuffledIndices, streamSeed, uniformStream } from '../../src/rng';
+import { shuffledIndices, streamSeed, uniformStream } from '../../src/base/rng';
 
 const rows = (order: DataOrder, from: number, to: number) =>
   Array.from({ length: to - from }, (_, i) => order.rowAt(from + i));

@@ -1,7 +1,7 @@
 /** Two ranks in lockstep in one process give the completions, rewards, weights and metrics of one rank. */
 import { rmSync } from 'node:fs';
 import type { ConfigInput } from '../../src/config';
-import { AcoerError, errorCode, errorMessage } from '../../src/errors';
+import { AcoerError, errorCode, errorMessage } from '../../src/base/errors';
 import type { LoopContext } from '../../src/grpo/context';
 import { trainSteps } from '../../src/grpo/loop';
 import type { LoopStep } from '../../src/grpo/step';

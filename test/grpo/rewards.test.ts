@@ -1,8 +1,8 @@
-import { errorCode } from '../../src/errors';
+import { errorCode } from '../../src/base/errors';
 import type { WeightedReward } from '../../src/rewards/types';
 import { observeBatch, scoreBatch, type RewardSettings } from '../../src/grpo/rewards';
 import type { BoundReward } from '../../src/rewards/types';
-import type { Group, Rollout } from '../../src/types';
+import type { Group, Rollout } from '../../src/base/types';
 
 const settings: RewardSettings = { step: 3, maxLength: 100, formatWeight: 0.5, timeoutMs: 50 };
 

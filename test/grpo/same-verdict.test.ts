@@ -2,7 +2,7 @@ import { computeAdvantages } from '../../src/grpo/advantages';
 import { groupMetrics } from '../../src/grpo/group-metrics';
 import { brevityShare, sameVerdictShare, withPressure } from '../../src/grpo/same-verdict';
 import type { LoopState } from '../../src/grpo/context';
-import type { Group, Rollout } from '../../src/types';
+import type { Group, Rollout } from '../../src/base/types';
 
 /** Groups of [correct, thinking tokens]; every completion has the right format. */
 const groupsOf = (...answers: [boolean, number][][]): Group[] =>

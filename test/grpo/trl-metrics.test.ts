@@ -1,7 +1,7 @@
 /** The metrics that are marked as TRL's are those that TRL logs (scripts/fixtures/trl_metrics.py). */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { METRIC_FAMILIES, METRICS, trackerTag, type MetricInfo } from '../../src/metric-names';
+import { METRIC_FAMILIES, METRICS, trackerTag, type MetricInfo } from '../../src/base/metric-names';
 
 const path = join(__dirname, '..', 'fixtures', 'grpo', 'trl-metrics.json');
 const trl = (JSON.parse(readFileSync(path, 'utf8')) as { metrics: string[] }).metrics;

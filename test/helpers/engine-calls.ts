@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import type { NativeEngine } from '../../src/engine/binding';
 import type { GenerateRequest, Model, PackedSequences } from '../../src/engine/types';
-import { packSequences } from '../../src/packing';
+import { packSequences } from '../../src/base/packing';
 
 type Args<K extends keyof NativeEngine> = NativeEngine[K] extends (args: infer A, ...rest: never[]) => unknown
   ? A

@@ -22,8 +22,8 @@ import type {
   StepOptions,
   TokenValues,
 } from '../../src/engine/types';
-import { AcoerError } from '../../src/errors';
-import { streamSeed, uniformStream } from '../../src/rng';
+import { AcoerError } from '../../src/base/errors';
+import { streamSeed, uniformStream } from '../../src/base/rng';
 import { FAKE_IDS } from './fake-tokenizer';
 
 /** What a generation that measured nothing reports. */

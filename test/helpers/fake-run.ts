@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readMetrics } from '../../src/run';
-import type { StepMetrics } from '../../src/types';
+import type { StepMetrics } from '../../src/base/types';
 import { FakeEngine, type FakeFaults } from './fake-engine';
 import { fakeDataset, fakeEvaluation, fakeTokenizer } from './fake-tokenizer';
 import type { Given } from './given';

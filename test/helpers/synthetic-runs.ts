@@ -1,5 +1,5 @@
 /** Types for scripts/studies/synthetic-runs.cjs. */
-import type { KnownMetrics } from '../../src/metric-names';
+import type { KnownMetrics } from '../../src/base/metric-names';
 
 export type Solve = readonly [number, number];
 export interface Options {

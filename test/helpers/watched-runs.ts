@@ -3,8 +3,8 @@ import { appendFileSync, mkdirSync, mkdtempSync, renameSync, writeFileSync } fro
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { FIGURE_METRICS } from '../../src/report/figures';
-import { METRICS } from '../../src/metric-names';
-import type { StepMetrics } from '../../src/types';
+import { METRICS } from '../../src/base/metric-names';
+import type { StepMetrics } from '../../src/base/types';
 import { uniform } from './synthetic-runs';
 
 export const watchedFolder = (): string => mkdtempSync(join(tmpdir(), 'acoer-watch-'));

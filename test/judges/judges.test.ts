@@ -8,7 +8,7 @@ import {
   type JudgeFunction,
 } from '../../src/judges';
 import { BOXED } from '../../src/judges/format';
-import type { Problem, Verdict } from '../../src/types';
+import type { Problem, Verdict } from '../../src/base/types';
 
 const problem = (gold: string | null, row?: Problem['row']): Problem => ({
   id: '7',

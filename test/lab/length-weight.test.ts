@@ -5,7 +5,7 @@ import { balanceOf, holdOf, LAB_DEFAULTS, runLab, strengthOf } from '../../src/l
 import { groupSpreads } from '../../src/lab/length-weight';
 import { makeRollout, namedPrompt } from '../../src/lab/rollouts';
 import { resolveReward } from '../../src/rewards';
-import type { Group } from '../../src/types';
+import type { Group } from '../../src/base/types';
 
 interface Row {
   reward: string;

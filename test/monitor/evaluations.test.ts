@@ -1,6 +1,6 @@
 /** If a run has evaluations between its steps, they decide about a collapse. */
 import { initialMonitorState, monitorSettings, observe, type MonitorContext } from '../../src/monitor';
-import type { StepMetrics } from '../../src/types';
+import type { StepMetrics } from '../../src/base/types';
 
 const EVERY = 25;
 const settings = monitorSettings({ preset: 'default' });

@@ -7,7 +7,7 @@ import {
   observe,
 } from '../../src/monitor';
 import type { HealthChange, MonitorSettings, MonitorState } from '../../src/monitor';
-import type { StepMetrics } from '../../src/types';
+import type { StepMetrics } from '../../src/base/types';
 
 const GROUPS = 8;
 const context = bareContext(GROUPS);

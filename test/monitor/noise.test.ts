@@ -2,7 +2,7 @@
  * The noise of synthetic runs, whose variance is known: rho + (1 - rho) / completions times m (1 - m), rho =
  * 1 / (a + b + 1).
  */
-import type { KnownMetrics } from '../../src/metric-names';
+import type { KnownMetrics } from '../../src/base/metric-names';
 import { noAccuracy, withAccuracy } from '../../src/monitor/accuracy';
 import { noiseOf } from '../../src/monitor/noise';
 import { syntheticRun } from '../helpers/synthetic-runs';

@@ -1,5 +1,5 @@
 /** What the monitor reads: growing answers, batches on several lines, names. */
-import { METRICS } from '../../src/metric-names';
+import { METRICS } from '../../src/base/metric-names';
 import {
   bareContext,
   EVALUATED,
@@ -9,7 +9,7 @@ import {
   READ,
   type HealthChange,
 } from '../../src/monitor';
-import type { KnownMetrics } from '../../src/metric-names';
+import type { KnownMetrics } from '../../src/base/metric-names';
 
 const settings = monitorSettings({ preset: 'default' });
 

@@ -6,7 +6,7 @@ import {
   observe,
   type HealthChange,
 } from '../../src/monitor';
-import type { KnownMetrics } from '../../src/metric-names';
+import type { KnownMetrics } from '../../src/base/metric-names';
 import {
   beta,
   courseRun,

@@ -16,7 +16,7 @@ const folder = mkdtempSync(join(tmpdir(), 'acoer-load-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 beforeAll(() => {
-  for (const name of ['errors', 'regular-file', 'addon', 'engine/binding']) {
+  for (const name of ['base/errors', 'base/regular-file', 'base/addon', 'engine/binding']) {
     const { code } = transformFileSync(join(ROOT, 'src', `${name}.ts`), {
       jsc: { parser: { syntax: 'typescript' }, target: 'es2022' },
       module: { type: 'commonjs' },

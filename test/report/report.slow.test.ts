@@ -6,7 +6,7 @@ import { parse } from 'csv-parse/sync';
 import { readMetrics } from '../../src/run';
 import { makeReport, readRun, writeFigures } from '../../src/report';
 import { paretoFront, type ParetoPoint } from '../../src/report/evaluation-figures';
-import { escaped } from '../../src/printable';
+import { escaped } from '../../src/base/printable';
 import { marksOf } from '../../src/report/marks';
 import type { ShownCompletions } from '../../src/report/shown';
 import { acoer } from '../helpers/cli';

@@ -8,8 +8,8 @@ import {
   observeBatch,
 } from '../../src/rewards/acoer';
 import { resolveReward } from '../../src/rewards';
-import type { Group } from '../../src/types';
-import { uniformStream } from '../../src/rng';
+import type { Group } from '../../src/base/types';
+import { uniformStream } from '../../src/base/rng';
 import { group, rollout } from './rollouts';
 
 interface Trajectory {

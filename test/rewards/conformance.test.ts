@@ -4,8 +4,8 @@
  */
 import { listRewards } from '../../src/rewards';
 import type { BoundReward, RewardDefinition } from '../../src/rewards';
-import { uniformStream } from '../../src/rng';
-import type { Group, Rollout } from '../../src/types';
+import { uniformStream } from '../../src/base/rng';
+import type { Group, Rollout } from '../../src/base/types';
 import { describedGroup, rollout } from './rollouts';
 
 const MAX_LENGTH = 1000;

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { listRewards, resolveReward } from '../../src/rewards';
-import type { Group } from '../../src/types';
+import type { Group } from '../../src/base/types';
 import { loopCases } from '../helpers/loop-fixture';
 import { describedGroup, type Described } from './rollouts';
 

@@ -1,6 +1,6 @@
 /** Which part of a completion counts as its length. */
 import { resolveReward } from '../../src/rewards';
-import type { Rollout } from '../../src/types';
+import type { Rollout } from '../../src/base/types';
 import { group, rollout } from './rollouts';
 
 function valueOf(own: Rollout, params: Record<string, unknown> = {}): number {

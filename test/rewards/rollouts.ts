@@ -1,5 +1,5 @@
 /** Rollouts with only the fields that rewards use. */
-import type { Group, Prompt, Rollout } from '../../src/types';
+import type { Group, Prompt, Rollout } from '../../src/base/types';
 
 export const prompt: Prompt = {
   problem: { id: '0', question: 'q', gold: '1', level: null },

@@ -1,7 +1,7 @@
 /** The user's own rewards, registered through the API. */
 import { registerReward, resolveReward } from '../../src/rewards/registry';
 import { definitionOf, type UserReward } from '../../src/rewards/user';
-import type { Group } from '../../src/types';
+import type { Group } from '../../src/base/types';
 import { group, rollout } from './rollouts';
 
 const own = group(rollout(true, 10), rollout(false, 20), rollout(true, 30));

@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { errorCode } from '../../src/errors';
+import { errorCode } from '../../src/base/errors';
 import type * as KernelLock from '../../src/run/kernel-lock';
 import { lockState, RunLock, type LockOwner } from '../../src/run/lock';
 import { locksMayBeLocal } from '../../src/run/mounts';

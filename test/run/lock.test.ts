@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'; // prettier-ignore
 import { hostname, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { errorCode, exitCodeFor } from '../../src/errors';
+import { errorCode, exitCodeFor } from '../../src/base/errors';
 import { lockState, RunLock, type LockOwner } from '../../src/run/lock';
 import { needs } from '../helpers/needs';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { MetricsCsv, MetricsFile, readMetrics } from '../../src/run';
-import type { StepMetrics } from '../../src/types';
+import type { StepMetrics } from '../../src/base/types';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-csv-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

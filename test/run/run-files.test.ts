@@ -10,7 +10,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Policy } from '../../src/engine/types';
-import { errorCode, exitCodeFor } from '../../src/errors';
+import { errorCode, exitCodeFor } from '../../src/base/errors';
 import {
   createRunDirectory,
   latestRun,

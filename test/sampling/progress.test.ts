@@ -1,7 +1,7 @@
 /** Progress of a sampling: the right sequences and counts, also when its requests are cut up and repeated. */
 import type { GenerateProgress, GenerateRequest, Model } from '../../src/engine/types';
 import { DecodeTracker, generateFitting, SlotLimit, type SampleProgress } from '../../src/sampling';
-import type { Prompt } from '../../src/types';
+import type { Prompt } from '../../src/base/types';
 import { FakeEngine, statsOf } from '../helpers/fake-engine';
 import { FAKE_IDS } from '../helpers/fake-tokenizer';
 

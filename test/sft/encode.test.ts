@@ -7,7 +7,7 @@ import { chatTexts, encodeLesson } from '../../src/sft/encode';
 import { SftRows } from '../../src/sft/rows';
 import { DEFAULT_PROMPT_TEMPLATE, loadTokenizer, type Tokenizer } from '../../src/tokenizer';
 import { makeRenderer } from '../../src/tokenizer/template';
-import type { ChatMessage } from '../../src/types';
+import type { ChatMessage } from '../../src/base/types';
 
 interface Case {
   row: Record<string, unknown>;

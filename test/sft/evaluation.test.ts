@@ -8,7 +8,7 @@ import { readMetrics } from '../../src/run';
 import { sft, type SftEvent, type SftOptions } from '../../src/sft';
 import { openSftInputs } from '../../src/sft/inputs';
 import { resolveSft } from '../../src/sft/config';
-import { packSequences } from '../../src/packing';
+import { packSequences } from '../../src/base/packing';
 import { untimedFiles } from '../helpers/run-files';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-sft-evaluation-'));

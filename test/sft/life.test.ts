@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { readEvents, readMetrics, readProgress } from '../../src/run';
 import { sft, type SftEvent, type SftOptions } from '../../src/sft';
-import type { StepMetrics } from '../../src/types';
+import type { StepMetrics } from '../../src/base/types';
 import type * as Library from '../../src/index';
 import { builtCli } from '../helpers/cli';
 import { untimedFiles } from '../helpers/run-files';

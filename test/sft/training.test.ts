@@ -7,7 +7,7 @@ import { TINY_MODEL } from '../../src/models';
 import { readMetrics } from '../../src/run';
 import { sft, type SftEvent, type SftOptions } from '../../src/sft';
 import { Batches } from '../../src/sft/step';
-import type { Row } from '../../src/types';
+import type { Row } from '../../src/base/types';
 import {
   adapterDirectory,
   differingTensors,

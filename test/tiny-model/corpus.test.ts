@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { RandomStream } from '../../src/data/random';
 import { answer, drawChain, isHeldOut, mod10, question } from '../../src/data/tiny/task';
-import { packSequences } from '../../src/packing';
+import { packSequences } from '../../src/base/packing';
 import { bucket, drawDrill, drawExample, type Example } from '../../scripts/tiny-model/batches';
 import { DOUBTING, drawCompletion, PLAIN, VERBOSE } from '../../scripts/tiny-model/corpus';
 import { countLines } from '../../scripts/tiny-model/lines';

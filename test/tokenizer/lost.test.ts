@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { loadTokenizer, promptFaults, usualPromptTemplate } from '../../src/tokenizer';
-import type { Problem } from '../../src/types';
+import type { Problem } from '../../src/base/types';
 
 const { tokenizers } = JSON.parse(
   readFileSync(resolve(__dirname, '../fixtures/tokenizers/lost.json'), 'utf8'),

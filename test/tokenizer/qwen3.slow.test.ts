@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { loadTokenizer, renderPrompts, type Tokenizer } from '../../src/tokenizer';
-import type { ChatMessage, Problem } from '../../src/types';
+import type { ChatMessage, Problem } from '../../src/base/types';
 
 interface Chat {
   messages: ChatMessage[];

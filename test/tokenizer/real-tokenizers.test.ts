@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { loadTokenizer, type Tokenizer } from '../../src/tokenizer';
-import type { ChatMessage } from '../../src/types';
+import type { ChatMessage } from '../../src/base/types';
 
 interface Fixture {
   rows: { text: string; ids: number[]; decoded: string }[];

@@ -1,5 +1,5 @@
 /** Untrusted chat templates: their work is limited, and they cannot reach the process. */
-import { withinTime } from '../../src/deadline';
+import { withinTime } from '../../src/base/deadline';
 import { makeRenderer } from '../../src/tokenizer/template';
 
 const render = (source: string): string =>

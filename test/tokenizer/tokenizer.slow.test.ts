@@ -9,7 +9,7 @@ import {
   renderPrompt,
   type Tokenizer,
 } from '../../src/tokenizer';
-import type { ChatMessage, Problem } from '../../src/types';
+import type { ChatMessage, Problem } from '../../src/base/types';
 
 const fixture = JSON.parse(readFileSync(resolve(__dirname, '../fixtures/tiny-tokenizer.json'), 'utf8')) as {
   rows: { text: string; ids: number[]; decoded: string; decodedNoSpecial: string }[];

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { train } from '../../src/train';
 import { completionTables } from '../../src/run';
 import { parquetRows } from '../../src/parquet';
-import { mean } from '../../src/statistics';
+import { mean } from '../../src/base/statistics';
 import { fakeParts, fakeRun, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';
 import { fakeTokenizer } from '../helpers/fake-tokenizer';
 import { asCall } from '../helpers/given';

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { errorCode } from '../../src/errors';
+import { errorCode } from '../../src/base/errors';
 import { train, type TrainEvent, type TrainSettings } from '../../src/train';
 import { readRollbacks, recordRollback, RunDirectory } from '../../src/run';
 import { fakeParts, fakeRun, filesOf, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';

@@ -11,7 +11,7 @@ import { resolveTrainConfig } from '../../src/train/inputs';
 import { TINY_MODEL } from '../../src/models';
 import { readPlannedModel, type PlannedModel } from '../../src/plan';
 import { loadTokenizer, renderPrompt, type Tokenizer } from '../../src/tokenizer';
-import type { Problem } from '../../src/types';
+import type { Problem } from '../../src/base/types';
 import { acoer, linesFile, objects } from '../helpers/cli';
 
 jest.setTimeout(240_000);

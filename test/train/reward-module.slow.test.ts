@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { readConfigFile } from '../../src/config';
-import { errorCode } from '../../src/errors';
+import { errorCode } from '../../src/base/errors';
 import type * as RewardModule from '../../src/life/modules/reward-module';
 import type * as Library from '../../src/index';
 import type { BoundReward } from '../../src/rewards';

@@ -2,7 +2,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { trackerTag } from '../../src/metric-names';
+import { trackerTag } from '../../src/base/metric-names';
 import {
   EventFile,
   experimentValue,

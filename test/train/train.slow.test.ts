@@ -9,12 +9,12 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { AcoerError } from '../../src/errors';
+import { AcoerError } from '../../src/base/errors';
 import { recordingLoss } from '../helpers/recording-loss';
 import { train, type RunSummary, type TrainEvent, type TrainRun } from '../../src/train';
 import { registerReward } from '../../src/rewards/registry';
 import { readCompletions, readMetrics } from '../../src/run';
-import type { StepMetrics } from '../../src/types';
+import type { StepMetrics } from '../../src/base/types';
 import { FakeEngine } from '../helpers/fake-engine';
 import { fakeDataset, fakeEvaluation, fakeTokenizer } from '../helpers/fake-tokenizer';
 import { asCall, type Given } from '../helpers/given';

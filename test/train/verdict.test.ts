@@ -2,8 +2,8 @@
 import { closingLines } from '../../src/cli/view/closing';
 import { accuracyChange, pairedInterval } from '../../src/eval';
 import { runVerdict, train, type RunEvaluation, type RunSummary } from '../../src/train';
-import { uniformStream } from '../../src/rng';
-import type { StepMetrics } from '../../src/types';
+import { uniformStream } from '../../src/base/rng';
+import type { StepMetrics } from '../../src/base/types';
 import { fakeRun, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';
 import { asCall } from '../helpers/given';
 

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PHASES, resolveConfig, type Config, type Phase } from '../../src/config';
-import { awakeTimer, withinTime } from '../../src/deadline';
+import { awakeTimer, withinTime } from '../../src/base/deadline';
 import { builtInJudge, gradeBuiltIn, gradeMath } from '../../src/judges';
 import { BOXED } from '../../src/judges/format';
 import { train, type TrainEvent } from '../../src/train';

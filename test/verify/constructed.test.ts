@@ -2,7 +2,7 @@
  * Pairs that are equal or not by construction: a reference, rewritten by a rule that keeps or changes its
  * value.
  */
-import { uniformStream } from '../../src/rng';
+import { uniformStream } from '../../src/base/rng';
 import { verifyCompletion } from '../../packages/verify/src';
 
 const random = uniformStream(20_260_101n);

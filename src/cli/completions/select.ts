@@ -1,7 +1,7 @@
 /** Which completions of a run `acoer show` prints. */
 import { didYouMean } from '../../config';
-import { AcoerError } from '../../errors';
-import { medianItem } from '../../statistics';
+import { AcoerError } from '../../base/errors';
+import { medianItem } from '../../base/statistics';
 import {
   readCompletions,
   runTables,

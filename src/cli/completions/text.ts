@@ -1,9 +1,9 @@
 /** Selected completions as text. */
-import { mean } from '../../statistics';
-import { grouped, percent } from '../../text';
-import { questionOf } from '../../transcript';
+import { mean } from '../../base/statistics';
+import { grouped, percent } from '../../base/text';
+import { questionOf } from '../../base/transcript';
 import type { RunTable, StoredCompletion, TableKind } from '../../run';
-import { printableLine } from '../../printable';
+import { printableLine } from '../../base/printable';
 import { alignTable } from '../table';
 import {
   completionLines,

@@ -1,7 +1,7 @@
 /** Benchmarks as the command line names them. */
 import { type Config, resolveConfig } from '../../config';
 import { type Dataset, loadDataset, loadRunData } from '../../data';
-import { AcoerError } from '../../errors';
+import { AcoerError } from '../../base/errors';
 import type { JudgingSettings } from '../../train';
 import { showDownload } from '../download';
 import { dataRules } from '../judge';

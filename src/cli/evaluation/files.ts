@@ -11,11 +11,11 @@ import {
   report,
   storedRow,
 } from '../../eval';
-import { AcoerError, errorMessage } from '../../errors';
+import { AcoerError, errorMessage } from '../../base/errors';
 import { VerifierPool } from '../../grading';
 import { resolveTokenizer } from '../../models';
 import { evaluationRows, recordOf } from '../../run';
-import { percent } from '../../text';
+import { percent } from '../../base/text';
 import { loadTokenizer } from '../../tokenizer';
 import { openJudge } from '../../train';
 import { dataRules, judgingSettings, rememberJudge } from '../judge';

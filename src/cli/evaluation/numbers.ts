@@ -1,6 +1,6 @@
 /** Formats the numbers of an evaluation; a number that a file lacks is shown as a dash. */
 import type { EvalReport, Interval } from '../../eval';
-import { grouped, percent } from '../../text';
+import { grouped, percent } from '../../base/text';
 import { change } from '../view/format';
 
 const UNKNOWN = '-';

@@ -1,7 +1,7 @@
 /** Shows the progress of an evaluation on stderr. */
 import type { EvalRow } from '../../eval';
-import { duration, grouped, percent } from '../../text';
-import { printableLine } from '../../printable';
+import { duration, grouped, percent } from '../../base/text';
+import { printableLine } from '../../base/printable';
 import { printNote } from '../output';
 
 /** Time between two lines where a line cannot be redrawn. */

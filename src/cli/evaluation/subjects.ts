@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { type Config, resolveConfig } from '../../config';
-import { AcoerError, whyUnreadable } from '../../errors';
+import { AcoerError, whyUnreadable } from '../../base/errors';
 import { fileSha256, RunDirectory, weightsFile } from '../../run';
 import type { EvalFlags } from './flags';
 

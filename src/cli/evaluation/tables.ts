@@ -1,7 +1,7 @@
 /** Evaluations as tables: a single one in full, several in the layout of the paper's tables 3 and 4. */
 import type { EvalReport } from '../../eval';
 import { isPaperBenchmark, PAPER_BENCHMARKS, PAPER_TABLE_3, PAPER_TABLE_4 } from '../../eval/paper';
-import { grouped } from '../../text';
+import { grouped } from '../../base/text';
 import { formatTable } from '../table';
 import { change } from '../view/format';
 import { answersOf, percentOf, percentRange, tokenRange, tokensOf, wholeTokens } from './numbers';

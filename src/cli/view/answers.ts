@@ -1,6 +1,6 @@
 /** The answer to one problem before and after training, as an illustration of the figures. */
 import type { TrainEvent } from '../../train';
-import { printable } from '../../printable';
+import { printable } from '../../base/printable';
 import { wrapHard } from './text';
 
 export type Answer = Extract<TrainEvent, { type: 'answer' }>;

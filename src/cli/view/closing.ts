@@ -1,8 +1,8 @@
 /** The outcome of a run in a few lines, derived from its numbers alone. */
 import type { AccuracyChange } from '../../eval';
 import { runVerdict, type MonitorCourse, type PeakComparison, type RunSummary } from '../../train';
-import type { KnownMetrics } from '../../metric-names';
-import { percent } from '../../text';
+import type { KnownMetrics } from '../../base/metric-names';
+import { percent } from '../../base/text';
 import { change, points } from './format';
 
 /** Longer answers are reported if they grew by this fraction and by this share of the tokens saved. */

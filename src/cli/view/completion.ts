@@ -1,9 +1,9 @@
 /** One completion to read: verdict, lengths and reward on a line, then thinking and answer. */
 import type { CompletionRow, StoredCompletion, StoredReward } from '../../run';
-import { grouped } from '../../text';
-import { opensThinking, partsOf } from '../../transcript';
-import type { VerdictStatus } from '../../types';
-import { printable, printableLine } from '../../printable';
+import { grouped } from '../../base/text';
+import { opensThinking, partsOf } from '../../base/transcript';
+import type { VerdictStatus } from '../../base/types';
+import { printable, printableLine } from '../../base/printable';
 import type { Colors } from './colors';
 import { cutMiddle, type Keep } from './cut';
 import { wrapFields, wrapHard } from './text';

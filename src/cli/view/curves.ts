@@ -1,7 +1,7 @@
 /** The curves of a whole run, for its end. */
-import type { KnownMetrics } from '../../metric-names';
-import { mean } from '../../statistics';
-import { percent } from '../../text';
+import type { KnownMetrics } from '../../base/metric-names';
+import { mean } from '../../base/statistics';
+import { percent } from '../../base/text';
 import { ACCURACY, sparkline, TOKENS, type Scale } from './sparkline';
 
 const MAX_CURVE = 60;

@@ -1,5 +1,5 @@
 /** Formats times, changes and counts for people. */
-import { grouped } from '../../text';
+import { grouped } from '../../base/text';
 
 /** A relative change in percent with its sign; empty if the value before was 0. */
 export function change(before: number, after: number): string {

@@ -1,5 +1,5 @@
 /** The reward lab's report as tables. */
-import { grouped, percent } from '../../text';
+import { grouped, percent } from '../../base/text';
 import {
   balanceOf,
   EPSILONS,
@@ -16,7 +16,7 @@ import {
 import { alignTable } from '../table';
 import { count } from './format';
 import { wrapWords } from './text';
-import { maximum } from '../../statistics';
+import { maximum } from '../../base/statistics';
 
 const CLASSES: readonly AnswerClass[] = ['incorrect', 'correct'];
 const WIDTH = 110;

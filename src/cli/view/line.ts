@@ -1,6 +1,6 @@
 /** One training step as one line. */
-import type { KnownMetrics } from '../../metric-names';
-import { duration, percent } from '../../text';
+import type { KnownMetrics } from '../../base/metric-names';
+import { duration, percent } from '../../base/text';
 
 export interface StepLine {
   index: number;

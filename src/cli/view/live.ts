@@ -1,7 +1,7 @@
 /** The live block of a run as lines: a pure function of what is known and of the width. */
-import type { Health } from '../../types';
-import { mean } from '../../statistics';
-import { duration, grouped, percent } from '../../text';
+import type { Health } from '../../base/types';
+import { mean } from '../../base/statistics';
+import { duration, grouped, percent } from '../../base/text';
 import type { Colors } from './colors';
 import { EVALUATED, type Activity, type ProgressState } from './progress-state';
 import { ACCURACY, sparkline, TOKENS } from './sparkline';

@@ -1,10 +1,10 @@
 /** A plan as text. */
 import { GPU_LAYER_LAUNCH_SECONDS } from '../../plan/gpu-time';
-import { gigabytes, grouped } from '../../text';
+import { gigabytes, grouped } from '../../base/text';
 import { PHASES, shortage, STEP_PHASES, stepTotal, type Change, type Plan, type StepTime } from '../../plan';
 import { formatTable } from '../table';
 import { count } from './format';
-import { maximum } from '../../statistics';
+import { maximum } from '../../base/statistics';
 
 function seconds(value: number): string {
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);

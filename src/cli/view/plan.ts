@@ -1,7 +1,7 @@
 /** What a run is going to do, in a few lines. */
 import { warmupSteps } from '../../grpo/schedule';
 import type { Config } from '../../config';
-import { grouped } from '../../text';
+import { grouped } from '../../base/text';
 import { count } from './format';
 
 function rewardText({ reward, formatWeight }: Config): string {

@@ -1,7 +1,7 @@
 /** What is known of a run in progress, gathered from its events. */
-import { HEALTH, type Health } from '../../types';
+import { HEALTH, type Health } from '../../base/types';
 import type { EvalPhase, TrainEvent } from '../../train';
-import type { KnownMetrics } from '../../metric-names';
+import type { KnownMetrics } from '../../base/metric-names';
 import { remainingMs, type TimedStep } from './remaining';
 
 export const EVALUATED: Readonly<Record<EvalPhase, string>> = {

@@ -1,10 +1,10 @@
 /** A run's output while it trains: lines that stay and, on a terminal, a live block below them. */
-import type { KnownMetrics } from '../../metric-names';
+import type { KnownMetrics } from '../../base/metric-names';
 import type { AcceptedChange, Rollback } from '../../run';
-import { gigabytes, grouped, percent } from '../../text';
+import { gigabytes, grouped, percent } from '../../base/text';
 import type { TrainEvent } from '../../train';
 import { DownloadView } from '../download';
-import { printableMessage } from '../../printable';
+import { printableMessage } from '../../base/printable';
 import type { Answer } from './answers';
 import { colorsOf, isTerminal, type Colors } from './colors';
 import { completionLines, problemLines, shownSample } from './completion';

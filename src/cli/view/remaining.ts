@@ -1,5 +1,5 @@
 /** How long a run's remaining steps will take. */
-import { mean, median } from '../../statistics';
+import { mean, median } from '../../base/statistics';
 
 /** What the estimate needs of a finished step. */
 export interface TimedStep {

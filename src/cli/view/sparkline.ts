@@ -1,5 +1,5 @@
 /** Curves of one line of text. */
-import { maximum, mean, minimum } from '../../statistics';
+import { maximum, mean, minimum } from '../../base/statistics';
 
 const BARS = '▁▂▃▄▅▆▇█';
 

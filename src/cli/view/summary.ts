@@ -1,7 +1,7 @@
 /** The before/after table. */
 import type { EvalSummary } from '../../eval';
 import type { EvalKind, RunSummary } from '../../train';
-import { percent } from '../../text';
+import { percent } from '../../base/text';
 import { alignTable } from '../table';
 import { change } from './format';
 

@@ -1,7 +1,7 @@
 /** CSV and TSV with a header line; quoted fields may contain commas, quotes and line ends (RFC 4180). */
 import type { Readable } from 'node:stream';
 import { parse } from 'csv-parse';
-import { AcoerError, errorMessage } from '../../errors';
+import { AcoerError, errorMessage } from '../../base/errors';
 import { MAX_ROW_LENGTH, type ColumnChoice, type RowReader, type SourceRow } from '../rows';
 
 interface CsvRecord {

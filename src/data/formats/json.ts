@@ -1,6 +1,6 @@
 /** A JSON file: a list of objects, or JSON Lines named .json, as in data sets on the hub. */
 import { JSONParser } from '@streamparser/json';
-import { AcoerError, errorMessage } from '../../errors';
+import { AcoerError, errorMessage } from '../../base/errors';
 import { MAX_ROW_LENGTH, objectRow, type RowReader, type SourceRow } from '../rows';
 import { readJsonLines } from './jsonl';
 

@@ -1,5 +1,5 @@
 /** JSON Lines: one object per line. */
-import { AcoerError, errorMessage } from '../../errors';
+import { AcoerError, errorMessage } from '../../base/errors';
 import { MAX_ROW_LENGTH, objectRow, type RowReader, type SourceRow } from '../rows';
 
 interface Line {

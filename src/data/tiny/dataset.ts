@@ -1,4 +1,4 @@
-import type { Problem } from '../../types';
+import type { Problem } from '../../base/types';
 import { RandomStream } from '../random';
 import type { Dataset } from '../load';
 import { answer, type Chain, drawFrom, LONGEST_QUESTION, question, TINY_LEVELS } from './task';

@@ -2,7 +2,7 @@
  * The embedded task: a chain of + and - with single digits, answered modulo 10. Level k has 2k operations, so
  * the level sets the length of an answer that works line by line, and skipping a line costs accuracy.
  */
-import { streamSeed } from '../../rng';
+import { streamSeed } from '../../base/rng';
 import type { RandomStream } from '../random';
 
 export const TINY_LEVELS = [1, 2, 3, 4, 5] as const;

@@ -1,7 +1,7 @@
 import { pathToFileURL } from 'node:url';
-import { whyUnreadable } from '../../errors';
-import { isRecord } from '../../json';
-import { checkRegularFile } from '../../regular-file';
+import { whyUnreadable } from '../../base/errors';
+import { isRecord } from '../../base/json';
+import { checkRegularFile } from '../../base/regular-file';
 
 /** CommonJS and a compiler add one layer each. */
 const MOST_LAYERS = 4;

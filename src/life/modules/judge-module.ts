@@ -1,6 +1,6 @@
 /** A judge from a user's file, in its own thread. */
 import { ANY_REFERENCE, type Judge, type JudgedCompletion } from '../../judges';
-import type { Problem, Verdict } from '../../types';
+import type { Problem, Verdict } from '../../base/types';
 import { openModuleThread, type Call, type ThreadSetup } from './module-thread';
 
 export interface JudgeSetup extends ThreadSetup {

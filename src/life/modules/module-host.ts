@@ -1,6 +1,6 @@
 /** The inside of a thread of `module-thread.ts`: loads a user's module and answers calls. */
 import { parentPort } from 'node:worker_threads';
-import { errorMessage } from '../../errors';
+import { errorMessage } from '../../base/errors';
 import type { Call, FromThread } from './module-thread';
 
 export interface Host<Message> {

@@ -5,9 +5,9 @@
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
-import { awakeTimer, late } from '../../deadline';
-import { AcoerError } from '../../errors';
-import { isRecord } from '../../json';
+import { awakeTimer, late } from '../../base/deadline';
+import { AcoerError } from '../../base/errors';
+import { isRecord } from '../../base/json';
 import { endThread } from './reward-thread';
 
 /** What every thread is told when it starts. */

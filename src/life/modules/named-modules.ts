@@ -8,10 +8,10 @@ import { realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
 import type { Config, ConfigInput } from '../../config';
-import { AcoerError, whyUnreadable, whyUnwritten } from '../../errors';
+import { AcoerError, whyUnreadable, whyUnwritten } from '../../base/errors';
 import { isJudgeFile } from '../../judges';
-import { isRecord } from '../../json';
-import { readRegularFileSync } from '../../regular-file';
+import { isRecord } from '../../base/json';
+import { readRegularFileSync } from '../../base/regular-file';
 import { temporaryName, writeFileAtomic } from '../../run';
 import { moduleFingerprints, usedRewardModules } from './reward-files';
 

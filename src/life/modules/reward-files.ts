@@ -3,10 +3,10 @@ import { createHash } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
 import type { Config } from '../../config';
-import { AcoerError, whyUnreadable } from '../../errors';
+import { AcoerError, whyUnreadable } from '../../base/errors';
 import { isJudgeFile } from '../../judges';
 import type { Fingerprints } from '../../models';
-import { readRegularFile } from '../../regular-file';
+import { readRegularFile } from '../../base/regular-file';
 
 /** A bundle of modules has some megabytes. */
 const MAX_MODULE_BYTES = 2 ** 27;

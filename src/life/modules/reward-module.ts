@@ -1,7 +1,7 @@
 /** A reward from a user's file, in its own thread. */
-import { checkName } from '../../border';
+import { checkName } from '../../base/border';
 import type { BoundReward, ObserveView, RewardScore, RewardView } from '../../rewards/types';
-import type { Group, Rollout } from '../../types';
+import type { Group, Rollout } from '../../base/types';
 import { openModuleThread, type Call, type ModuleThread, type ThreadSetup } from './module-thread';
 
 export interface RewardSetup extends ThreadSetup {

@@ -1,6 +1,6 @@
 /** Ends a thread that runs a user's code, even if it waits in a system call and cannot be interrupted. */
 import { isMainThread, type Worker } from 'node:worker_threads';
-import { awakeTimer } from '../../deadline';
+import { awakeTimer } from '../../base/deadline';
 import { exitFromThread } from '../../engine/exit';
 
 /** A thread that can be ended ends within milliseconds. */

@@ -2,7 +2,7 @@
 import { workerData } from 'node:worker_threads';
 import type { BoundReward } from '../../rewards';
 import { definitionOf } from '../../rewards/user';
-import type { Group } from '../../types';
+import type { Group } from '../../base/types';
 import { importDefault } from './import-default';
 import { serveCalls, type Host } from './module-host';
 import type { RewardSetup, ToReward } from './reward-module';

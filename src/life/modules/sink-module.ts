@@ -1,6 +1,6 @@
 /** A sink from a user's file, in its own thread, where neither a loop nor a stray error can end the run. */
 import { openModuleThread, type Call, type ThreadSetup } from './module-thread';
-import type { Sink, SinkCall, SinkSettings } from '../sinks';
+import type { Sink, SinkCall, SinkSettings } from '../sink';
 
 export interface SinkSetup extends ThreadSetup {
   run: { directory: string; config: SinkSettings };

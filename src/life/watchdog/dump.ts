@@ -2,8 +2,8 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Phase } from '../../config';
-import { readTextSync } from '../../regular-file';
-import { packageVersion } from '../../version';
+import { readTextSync } from '../../base/regular-file';
+import { packageVersion } from '../../base/version';
 
 export interface Hang {
   phase: Phase;

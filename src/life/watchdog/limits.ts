@@ -1,6 +1,6 @@
 /** How long a phase may go without a sign of progress. */
 import type { Config, Phase } from '../../config';
-import { minimum } from '../../statistics';
+import { minimum } from '../../base/statistics';
 
 /** What the duration of a phase depends on besides the configuration. */
 export interface ModelSize {

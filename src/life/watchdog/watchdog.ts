@@ -8,12 +8,12 @@
  */
 import { url as debuggerUrl } from 'node:inspector';
 import type { Phase } from '../../config';
-import { awakeTimer } from '../../deadline';
+import { awakeTimer } from '../../base/deadline';
 import type { Engine, Model } from '../../engine/types';
-import { AcoerError, errorMessage } from '../../errors';
+import { AcoerError, errorMessage } from '../../base/errors';
 import { writeJsonAtomic, type RunDirectory } from '../../run';
 import type { Sampler } from '../../sampling';
-import { abortable } from '../../abortable';
+import { abortable } from '../../base/abortable';
 import type { CommonEvent } from '../events';
 import { hangReport, hangSentence, type Hang } from './dump';
 import { phaseLimitMs, tickMs, type ModelSize, type Silences, type WatchdogSettings } from './limits';

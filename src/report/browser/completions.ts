@@ -1,5 +1,5 @@
 /** A browser of completions: filters and search on top, a list, and the chosen completion beside it. */
-import { partsOf } from '../../transcript';
+import { partsOf } from '../../base/transcript';
 import type { ShownCompletion, ShownCompletions } from '../shown';
 import { fill, h, setText } from './dom';
 import { renderMath } from './math';

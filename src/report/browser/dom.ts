@@ -1,6 +1,6 @@
 /** Elements made of text that may come from anywhere: everything is set as text, never as markup. */
 
-import { printable } from '../../printable';
+import { printable } from '../../base/printable';
 
 type Child = Node | string | number | null;
 

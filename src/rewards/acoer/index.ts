@@ -11,9 +11,9 @@
 import { z } from 'zod';
 
 import { badConfig } from '../../config/problems';
-import type { Group, Rollout } from '../../types';
+import type { Group, Rollout } from '../../base/types';
 import { defineReward, type Formula, type Measures } from '../define';
-import { mean } from '../../statistics';
+import { mean } from '../../base/statistics';
 import { isCorrect, rolloutsOf } from '../groups';
 import {
   type AcoerObservation,

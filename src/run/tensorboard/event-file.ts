@@ -7,7 +7,7 @@ import { readRunFile } from '../read-file';
 import { isFull } from '../writing';
 import { eventTime, fileVersionEvent, startEvent } from './events';
 import { frame, unframe } from './records';
-import { maximum } from '../../statistics';
+import { maximum } from '../../base/statistics';
 
 /** What fits into one buffer. */
 const MAX_EVENT_BYTES = 2 ** 32 - 1;

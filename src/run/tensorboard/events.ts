@@ -9,7 +9,7 @@ import {
   readFields,
   unlessZero,
 } from './protobuf';
-import { maximum, minimum } from '../../statistics';
+import { maximum, minimum } from '../../base/statistics';
 
 /** One `Summary.Value`, as bytes. */
 export type SummaryValue = Buffer;

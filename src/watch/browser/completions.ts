@@ -3,7 +3,7 @@ import { mountCompletions } from '../../report/browser/completions';
 import type { WireTable, WireTableRows } from '../wire';
 import { getJson } from './connection';
 import { fill, h, setText } from '../../report/browser/dom';
-import { grouped } from '../../text';
+import { grouped } from '../../base/text';
 
 const NAMES: Readonly<Record<WireTable['kind'], string>> = {
   training: 'training',

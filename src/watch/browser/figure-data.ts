@@ -1,7 +1,7 @@
 /** What a figure draws, made of the buckets of one or several runs. */
 import { smoothed, type FigureLine, type TimeFigure } from '../../report/figures';
 import type { Buckets } from '../buckets';
-import { maximum } from '../../statistics';
+import { maximum } from '../../base/statistics';
 
 /**
  * - `faint`: single steps behind a moving average, or lines that a rollback took back

@@ -6,7 +6,7 @@ import { fill, h, setText } from '../../report/browser/dom';
 import { drawnFigure, type Drawable, type DrawnFigure, type DrawnLine } from './figure-data';
 import { drawMarks, markNear } from './marks';
 import { colour, variable } from './theme';
-import { maximum } from '../../statistics';
+import { maximum } from '../../base/statistics';
 
 /** What all figures of a page share. */
 export interface Board {

@@ -1,9 +1,9 @@
 /** What a run is doing at the moment: the phase, and the sequences being decoded. */
 import type { WireProgress, WireSequence } from '../wire';
-import { printable } from '../../printable';
+import { printable } from '../../base/printable';
 import { fill, h, setText } from '../../report/browser/dom';
-import { maximum } from '../../statistics';
-import { grouped } from '../../text';
+import { maximum } from '../../base/statistics';
+import { grouped } from '../../base/text';
 
 const PHASES: Readonly<Record<string, string>> = {
   loading: 'Loading the model',

@@ -1,5 +1,5 @@
 /** Numbers and times for people. */
-import { grouped } from '../../text';
+import { grouped } from '../../base/text';
 import type { Change, EntryState } from '../wire';
 
 export const tokens = (value: number): string =>

@@ -2,7 +2,7 @@
 import type { Change, RunEntry } from '../wire';
 import { fill, h, setText } from '../../report/browser/dom';
 import { ago, relative, STATE_TEXT, tokens } from './format';
-import { duration, grouped, percent } from '../../text';
+import { duration, grouped, percent } from '../../base/text';
 import { sparkline } from './sparkline';
 
 /** As many as the page has colours. */

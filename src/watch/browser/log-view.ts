@@ -1,7 +1,7 @@
 /** What has happened to a run, newest first. */
 import type { LogEntry } from '../wire';
 import { fill, h } from '../../report/browser/dom';
-import { grouped } from '../../text';
+import { grouped } from '../../base/text';
 
 export class LogView {
   readonly element: HTMLElement;

@@ -6,12 +6,12 @@ import { fill, h, setText } from '../../report/browser/dom';
 import { FiguresView } from './figures-view';
 import { Flight } from './flight';
 import { ago, relative, tokens } from './format';
-import { duration, grouped, percent } from '../../text';
+import { duration, grouped, percent } from '../../base/text';
 import { monitorOf, progressOf, stateBadge } from './list-view';
 import { LogView } from './log-view';
 import type { RunModel } from './model';
 import { Tiles } from './tiles';
-import { maximum } from '../../statistics';
+import { maximum } from '../../base/statistics';
 
 export class RunView {
   readonly element: HTMLElement;

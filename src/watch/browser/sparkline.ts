@@ -1,6 +1,6 @@
 /** A small line without axes. */
 import { svg } from '../../report/browser/dom';
-import { maximum, minimum } from '../../statistics';
+import { maximum, minimum } from '../../base/statistics';
 
 const WIDTH = 120;
 const HEIGHT = 28;

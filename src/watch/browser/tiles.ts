@@ -2,8 +2,8 @@
 import { formatValue } from '../../report/figures';
 import { fill, h } from '../../report/browser/dom';
 import { relative, tokens } from './format';
-import { percent } from '../../text';
-import { HEALTH } from '../../types';
+import { percent } from '../../base/text';
+import { HEALTH } from '../../base/types';
 import type { RunModel } from './model';
 
 interface Tile {

@@ -2,7 +2,7 @@
 import type { RunDetails, RunEntry, WireSeries } from '../wire';
 import { Connection, getJson, type Handlers, type Status } from './connection';
 import { fill, h, setText } from '../../report/browser/dom';
-import { grouped } from '../../text';
+import { grouped } from '../../base/text';
 import { ListView } from './list-view';
 import { RunModel } from './model';
 import { RunView } from './run-view';

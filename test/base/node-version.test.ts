@@ -4,8 +4,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'acorn';
-import { oldNode } from '../src/node-version';
-import { builtCli, ROOT } from './helpers/cli';
+import { oldNode } from '../../src/base/node-version';
+import { builtCli, ROOT } from '../helpers/cli';
 
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 const { engines } = JSON.parse(read('package.json')) as { engines: { node: string } };
@@ -65,12 +65,12 @@ test('importing the library throws it', () => {
 
 test.each([
   ['dist/cli/main.js', './needs-node'],
-  ['dist/index.js', './needs-node'],
+  ['dist/index.js', './base/needs-node'],
 ])('%s loads %s first', (path, first) => {
   expect(/require\("([^"]+)"\)/.exec(read(path))![1]).toBe(first);
 });
 
-test.each(['dist/node-version.js', 'dist/needs-node.js', 'dist/cli/needs-node.js', 'train.js'])(
+test.each(['dist/base/node-version.js', 'dist/base/needs-node.js', 'dist/cli/needs-node.js', 'train.js'])(
   '%s needs no more than ES2015',
   (path) => {
     expect(() => parse(read(path), { ecmaVersion: 2015, allowHashBang: true })).not.toThrow();

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
-import { parseJsonLines, parseLinesAsTheyCome } from '../src/cli/jsonl';
-import { TINY_MODEL } from '../src/models';
-import { builtCli, type CommandResult, ended, ROOT } from './helpers/cli';
+import { parseJsonLines, parseLinesAsTheyCome } from '../../src/cli/jsonl';
+import { TINY_MODEL } from '../../src/models';
+import { builtCli, type CommandResult, ended, ROOT } from '../helpers/cli';
 
 jest.setTimeout(240_000);
 

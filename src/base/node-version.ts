@@ -4,7 +4,7 @@
 function oldest(): string {
   // A plain require, because the file is outside of what TypeScript compiles.
   // eslint-disable-next-line @typescript-eslint/no-require-imports
-  const { engines } = require('../package.json') as { engines: { node: string } };
+  const { engines } = require('../../package.json') as { engines: { node: string } };
   return engines.node.replace(/^>=/, '');
 }
 

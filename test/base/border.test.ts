@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import * as library from '../src/index';
+import * as library from '../../src/index';
 import {
   errorCode,
   registerLoss,
@@ -10,11 +10,11 @@ import {
   train,
   type TrainOptions,
   type TrainSettings,
-} from '../src/index';
-import { listLosses } from '../src/losses';
-import { FakeEngine } from './helpers/fake-engine';
-import { fakeDataset, fakeTokenizer } from './helpers/fake-tokenizer';
-import { asCall, type Given } from './helpers/given';
+} from '../../src/index';
+import { listLosses } from '../../src/losses';
+import { FakeEngine } from '../helpers/fake-engine';
+import { fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
+import { asCall, type Given } from '../helpers/given';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-border-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

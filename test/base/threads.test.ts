@@ -1,11 +1,11 @@
 /** Threads that cannot be started: one sentence before libgomp or V8 ends the process. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
-import { threadsLeft } from '../src/threads';
-import { builtCli } from './helpers/cli';
-import { needs } from './helpers/needs';
+import { threadsLeft } from '../../src/base/threads';
+import { builtCli } from '../helpers/cli';
+import { needs } from '../helpers/needs';
 
-const THREADS = join(dirname(dirname(builtCli())), 'threads.js');
+const THREADS = join(dirname(dirname(builtCli())), 'base', 'threads.js');
 const LIMIT = 200;
 /** Root is exempt from the limit, so another user is needed; the capability reads what only root may read. */
 const OTHER = ['setpriv', '--reuid=54321', '--regid=54321', '--clear-groups'];
@@ -45,7 +45,7 @@ limited('under ulimit -u, what is left is the limit without the threads of this 
 limited('a configuration that cannot be read for want of threads is not called wrong', () => {
   const script = `const { execFileSync } = require('node:child_process');
     const { readdirSync } = require('node:fs');
-    const { parseAssignments } = require(${JSON.stringify(join(dirname(THREADS), 'config', 'load.js'))});
+    const { parseAssignments } = require(${JSON.stringify(join(dirname(builtCli()), '..', 'config', 'load.js'))});
     const own = readdirSync('/proc/self/task').length;
     execFileSync('prlimit', ['--pid', String(process.pid), '--nproc=' + (own + 1)]);
     try { parseAssignments(['seed=1']); } catch (error) { console.log(error.code + ': ' + error.message); }`;

@@ -55,7 +55,7 @@ export function describeLoadFailure(what: string, file: string, error: unknown):
  * @throws LOAD_FAILED with the command that fixes it
  */
 export function loadAddonFile(name: string, what: string): unknown {
-  const root = resolve(__dirname, '..');
+  const root = resolve(__dirname, '..', '..');
   const file = join('build', 'Release', `${name}.node`);
   try {
     const path = join(root, file);

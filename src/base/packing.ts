@@ -1,5 +1,5 @@
 /** Packs sequences into the flat arrays that the engine takes, and into passes of bounded size. */
-import type { PackedSequences } from './engine/types';
+import type { PackedSequences } from '../engine/types';
 
 /** One sequence to score or train on. */
 export interface Tokens {

@@ -1,10 +1,10 @@
 /** Time limits on synchronous work count only the time the process was running. */
 import { spawn } from 'node:child_process';
 import { dirname, join } from 'node:path';
-import { builtCli, ended } from './helpers/cli';
+import { builtCli, ended } from '../helpers/cli';
 
 test('work with a time limit finishes even if the process is stopped in the middle', async () => {
-  const module = join(dirname(builtCli()), '..', 'deadline.js');
+  const module = join(dirname(builtCli()), '..', 'base', 'deadline.js');
   const code = `const { withinTime } = require(${JSON.stringify(module)});
     const { writeSync } = require('node:fs');
     const busy = () => { const end = performance.now() + 200; writeSync(1, 'begun '); while (performance.now() < end); return 'done'; };

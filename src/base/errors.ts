@@ -3,7 +3,7 @@
  * native code or another realm are not instances of this realm's classes. The engine's codes are listed in
  * `engine/binding.ts`.
  */
-import type { ErrorCodeName } from './engine/binding';
+import type { ErrorCodeName } from '../engine/binding';
 
 export type AcoerErrorCode =
   | ErrorCodeName

@@ -1,5 +1,5 @@
-import { joinPerToken, packByTokens, packSequences, splitPerToken } from '../src/packing';
-import { shuffledIndices, streamSeed } from '../src/rng';
+import { joinPerToken, packByTokens, packSequences, splitPerToken } from '../../src/base/packing';
+import { shuffledIndices, streamSeed } from '../../src/base/rng';
 
 test('every sequence is in one bin, and bins keep the budget', () => {
   const lengths = Array.from(shuffledIndices(200, streamSeed(1, 'lengths')), (n) => 1 + (n % 97));
