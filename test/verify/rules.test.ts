@@ -20,7 +20,7 @@ const judged = (name: string) =>
     .split('\n')
     .map((line) => JSON.parse(line) as Row)
     .map((row) => ({ ...row, correct: verifyAnswer(row.gold, row.pred).correct }));
-const rows = ['rules-work.jsonl', 'rules-final.jsonl'].flatMap(judged);
+const rows = judged('rules.jsonl');
 const classes = [...new Set(rows.map((row) => row.category))];
 const shown = ({ gold, pred }: Row) => ({ gold, pred: pred.slice(-160) });
 
