@@ -96,7 +96,16 @@ void fuzzModel(std::string_view bytes) {
   accepted([&] {
     const auto model =
         loadModel({.spec = input.spec, .weights = input.table, .dtype = input.dtype}, Cancel{});
-    for (const auto& [name, view] : namedWeights(model->spec, model->weights)) view.sum();
+    changeWeights(
+        model->spec, model->weights,
+        [](const Matrix& w) {
+          w.memory().sum();
+          return w;
+        },
+        [](const at::Tensor& vector) {
+          vector.sum();
+          return vector;
+        });
   });
 }
 

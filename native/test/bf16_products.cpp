@@ -15,8 +15,8 @@
 #include "check.h"
 #include "generate_support.h"
 #include "kernels/cpu/sets.h"
+#include "matrix/panels.h"
 #include "model/weights.h"
-#include "ops/linear.h"
 #include "train_helpers.h"
 
 namespace acoer::kernels {
@@ -192,14 +192,15 @@ ACOER_TEST(bf16_panels_hold_the_matrix) {
        {std::pair<int64_t, int64_t>{16, 16}, {272, 1040}, {512, 528}}) {
     const at::Tensor w_OI = normal({outputs, inputs}, 4);
     ACOER_CHECK(fitsPanels(w_OI));
-    const at::Tensor panels = toPanels(w_OI.clone());
-    ACOER_CHECK(inPanels(panels) && outputsOf(panels) == outputs && inputsOf(panels) == inputs);
-    const at::Tensor all = rowsOf(panels, at::arange(outputs));
+    const Matrix plain(w_OI), panels = Matrix::ofModel(w_OI.clone(), at::kCPU);
+    ACOER_CHECK(panels.form() == Matrix::Form::kPanels && panels.outputs() == outputs &&
+                panels.inputs() == inputs);
+    const at::Tensor all = panels.rows(at::arange(outputs));
     ACOER_CHECK(at::equal(all, w_OI));
     const at::Tensor x = normal({5, inputs}, 5), dy = normal({5, outputs}, 6);
-    ACOER_CHECK_LE(worst(linearForward(x, panels, true), linearForward(x, w_OI, true)), 1e-3);
+    ACOER_CHECK_LE(worst(panels.forward(x, true), plain.forward(x, true)), 1e-3);
     const at::Tensor dx = dy.to(at::kDouble).mm(w_OI.to(at::kDouble));
-    ACOER_CHECK_LE(worst(linearBackward(dy, panels), dx), dx.abs().max().item<double>() / 256);
+    ACOER_CHECK_LE(worst(panels.backward(dy), dx), dx.abs().max().item<double>() / 256);
   }
   for (const auto& [outputs, inputs] : {std::pair<int64_t, int64_t>{8, 16}, {16, 24}}) {
     ACOER_CHECK(!fitsPanels(normal({outputs, inputs}, 4)));
@@ -224,8 +225,8 @@ ACOER_TEST(bf16_panels_train_as_plain_weights_do) {
   const auto plain = randomModel(smallSpec(), at::kCPU, at::kBFloat16, 3);
   const auto exact = randomModel(smallSpec(), at::kCPU, at::kDouble, 3);
   const auto panels = reloaded(*plain);
-  ACOER_CHECK(inPanels(panels->weights.layers[0].gateUp_2FD));
-  ACOER_CHECK(panels->weights.head_VD.is_same(panels->weights.embed_VD));
+  ACOER_CHECK(panels->weights.layers[0].gateUp_2FD.form() == Matrix::Form::kPanels);
+  ACOER_CHECK(panels->weights.head_VD.isSame(panels->weights.embed_VD));
   const PackedSequences batch = randomSequences(smallSpec(), {3, 9, 4}, {20, 1, 33}, 5);
   const std::vector<double> slopes = randomSlopes(batch, 6);
   const auto wanted = randomAdapter(exact, 4), before = randomAdapter(plain, 4),
@@ -245,7 +246,7 @@ ACOER_TEST(bf16_weight_gradients) {
     const at::Tensor dy = normal({tokens, outputs + 9}, 1).narrow(1, 4, outputs);
     const at::Tensor x = normal({tokens, inputs}, 2);
     const at::Tensor want = dy.to(at::kDouble).t().mm(x.to(at::kDouble));
-    const at::Tensor got = linearWeightGradient(dy, x);
+    const at::Tensor got = weightGradient(dy, x);
     ACOER_CHECK(got.scalar_type() == at::kFloat && got.sizes() == want.sizes());
     ACOER_CHECK_LE(worst(got, want), 1e-6 * want.abs().max().item<double>());
   }

@@ -31,8 +31,10 @@ Pair makePair(at::ScalarType dtype, const GpuKernels* kernels = gpuKernelsFor(ch
   onDevice->device = checkDevice();
   onDevice->kernels = kernels;
   onDevice->dtype = dtype;
-  changeWeights(model->spec, onDevice->weights,
-                [&](const at::Tensor& tensor) { return tensor.to(checkDevice(), dtype); });
+  changeWeights(
+      model->spec, onDevice->weights,
+      [&](const Matrix& w) { return Matrix(w.plain().to(checkDevice(), dtype)); },
+      [&](const at::Tensor& vector) { return vector.to(checkDevice(), dtype); });
   return {randomAdapter(model, 11), randomAdapter(onDevice, 11)};
 }
 

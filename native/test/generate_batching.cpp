@@ -62,7 +62,7 @@ at::Tensor cumulative(const Model& model, std::vector<int32_t> ids) {
   prefix.promptLengths = {1};
   prefix.ids = std::move(ids);
   const at::Tensor hidden_TD = hiddenStates(model, nullptr, prefix);
-  const at::Tensor p_V = at::matmul(model.weights.head_VD, hidden_TD[-1]).softmax(0);
+  const at::Tensor p_V = at::matmul(model.weights.head_VD.plain(), hidden_TD[-1]).softmax(0);
   return p_V.cumsum(0) - p_V;
 }
 

@@ -92,7 +92,7 @@ ACOER_TEST(generate_greedy_is_argmax_of_forward) {
       packed.promptLengths = {static_cast<int64_t>(request.promptIds.size())};
       const c10::NoGradGuard noGrad;
       const at::Tensor hidden = hiddenStates(*model, request.policy, packed);
-      const at::Tensor best = at::argmax(hidden.mm(model->weights.head_VD.t()), 1);
+      const at::Tensor best = at::argmax(hidden.mm(model->weights.head_VD.plain().t()), 1);
       for (size_t t = 0; t < sequence.ids.size(); ++t) {
         const auto before = static_cast<int64_t>(request.promptIds.size() + t) - 1;
         ACOER_CHECK(best[before].item<int64_t>() == sequence.ids[t]);
@@ -110,7 +110,8 @@ ACOER_TEST(generate_first_token_chi_square) {
   PackedSequences packed{requests[0].promptIds, {0, 9}, {9}};
   const c10::NoGradGuard noGrad;
   const at::Tensor hidden = hiddenStates(*model, nullptr, packed);
-  const at::Tensor p = at::softmax(hidden[8].matmul(model->weights.head_VD.t()).to(at::kDouble), 0);
+  const at::Tensor p =
+      at::softmax(hidden[8].matmul(model->weights.head_VD.plain().t()).to(at::kDouble), 0);
   std::vector<double> counts(64, 0);
   for (const auto& [key, sequence] : generated.sequences) {
     counts[static_cast<size_t>(sequence.ids[0])] += 1;

@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "generate/kv_cache.h"
 #include "generate_support.h"
-#include "kernels/cpu/panels.h"
 #include "kernels/cpu/sets.h"
 #include "model/weights.h"
 #include "ops/rope.h"
@@ -150,8 +149,10 @@ void checkAgainstAlone(const Model& model, const std::vector<GenerateRequest>& r
 std::shared_ptr<Model> modelOf(at::ScalarType dtype) {
   const auto model = randomModel(tinySpec(), at::kCPU, dtype, 41);
   if (dtype == at::kBFloat16) {
-    changeWeights(model->spec, model->weights,
-                  [](const at::Tensor& w) { return fitsPanels(w) ? toPanels(w) : w; });
+    changeWeights(
+        model->spec, model->weights,
+        [](const Matrix& w) { return Matrix::ofModel(w.plain(), at::kCPU); },
+        [](const at::Tensor& vector) { return vector; });
   }
   return model;
 }

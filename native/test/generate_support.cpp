@@ -115,7 +115,7 @@ at::Tensor hiddenStates(const Model& model, const Policy* policy, const PackedSe
   const at::NoGradGuard noGrad;
   const LayerPass pass =
       makeLayerPass(model, policy, passWeights(model, policy, std::nullopt), batch, std::nullopt);
-  at::Tensor x_TD = pass.weights.embed_VD.detach().index_select(0, pass.layout.ids_T);
+  at::Tensor x_TD = pass.weights.embed_VD.rows(pass.layout.ids_T);
   for (size_t layer = 0; layer < pass.weights.layers.size(); ++layer) {
     x_TD = layerForward(pass, layer, x_TD, nullptr);
   }

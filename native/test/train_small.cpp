@@ -12,10 +12,10 @@
 #include "check.h"
 #include "device_models.h"
 #include "kernels/cpu/sets.h"
+#include "matrix/matrix.h"
+#include "matrix/small_products.h"
 #include "ops/attention.h"
-#include "ops/linear.h"
 #include "ops/small_attention.h"
-#include "ops/small_products.h"
 #include "train_helpers.h"
 
 namespace acoer::check {
@@ -44,11 +44,12 @@ ACOER_TEST(train_small_products) {
       const at::Tensor wideX = x.to(at::kDouble), wideW = w.to(at::kDouble),
                        wideDy = dy.to(at::kDouble);
       const at::Tensor y = part(rows, outputs, 4, type), before = y.to(at::kDouble).clone();
-      linearForwardInto(y, x, w, {.add = true, .scale = 0.5});
+      const Matrix matrix(w);
+      matrix.forwardInto(y, x, {.add = true, .scale = 0.5});
       ACOER_CHECK_LE(worst(y, before + 0.5 * wideX.mm(wideW.t())), bound);
-      ACOER_CHECK_LE(worst(linearForward(x, w), wideX.mm(wideW.t())), bound);
-      ACOER_CHECK_LE(worst(linearBackward(dy, w), wideDy.mm(wideW)), bound);
-      ACOER_CHECK_LE(worst(linearWeightGradient(dy, x), wideDy.t().mm(wideX)), bound);
+      ACOER_CHECK_LE(worst(matrix.forward(x), wideX.mm(wideW.t())), bound);
+      ACOER_CHECK_LE(worst(matrix.backward(dy), wideDy.mm(wideW)), bound);
+      ACOER_CHECK_LE(worst(weightGradient(dy, x), wideDy.t().mm(wideX)), bound);
     }
   }
 }

@@ -192,7 +192,7 @@ function rowsOf({ kind, dtype, work }: MemoryInput, batch: MicroBatch, dropout: 
   return batch.tokens - (batch.sequences - prompts) * (promptTokens - 1);
 }
 
-/** merged.cpp: the copy of the matrices that holds the adapter. */
+/** adapters.cpp: the copy of the matrices that holds the adapter. */
 function mergedBytes(input: MemoryInput, dropout: number): number {
   const { model, dtype, work } = input;
   if (work.loraRank === null || dropout > 0 || !isSmall(input)) return 0;

@@ -9,6 +9,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['cuda'],
   ['core/base'],
   ['core/kernels/cpu', 'core/kernels/gpu'],
+  ['core/matrix'],
   ['core/model'],
   ['core/ops'],
   ['core/train', 'core/generate'],

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "kernels/gpu/kernels.h"
-#include "ops/merged.h"
+#include "model/lora.h"
 
 namespace acoer {
 namespace {
@@ -19,6 +19,17 @@ constexpr int64_t kExtendRows = 64;
 
 // Fewer rows than this are not worth a thread of their own.
 constexpr int64_t kMinShareRows = 32;
+
+// Packed once for all products of the decoder's life. Panels are in their form already.
+Weights packed(Weights weights) {
+  weights.head_VD = weights.head_VD.in(Matrix::Form::kPacked);
+  for (LayerWeights& layer : weights.layers) {
+    for (const FusedMatrix& fused : kFusedMatrices) {
+      layer.*fused.weights = (layer.*fused.weights).in(Matrix::Form::kPacked);
+    }
+  }
+  return weights;
+}
 
 }  // namespace
 
@@ -39,21 +50,20 @@ Decoder::Decoder(const Model& model, std::vector<const Policy*> policies, int64_
     : model_(model),
       policies_(std::move(policies)),
       ops_(makeDecodeOps(model, positions, path, kernels)) {
-  const LinearForm form = ops_->form();
+  const bool packs = ops_->form() == Matrix::Form::kPacked;
   std::optional<size_t> base;  // its weights, which adapters that are not merged share
   for (const Policy* policy : policies_) {
     const bool lora = policy != nullptr && policy->isLora();
-    const bool merges = lora && form == LinearForm::kSmall;
-    adapters_.push_back(lora && !merges ? makeDecodeAdapter(*policy, form) : DecodeAdapter{});
+    const bool merges = lora && packs;
+    adapters_.push_back(lora && !merges ? makeDecodeAdapter(*policy, ops_->form())
+                                        : DecodeAdapter{});
     maxRanks_ = std::max(maxRanks_, adapters_.back().maxRanks);
     const bool usesBase = policy == nullptr || (lora && !merges);
     weightsOf_.push_back(usesBase && base ? *base : weights_.size());
     if (weightsOf_.back() < weights_.size()) continue;
     if (usesBase) base = weights_.size();
-    weights_.push_back(makeDecodeWeights(usesBase ? model.weights
-                                         : merges ? mergedWeights(*policy)
-                                                  : policy->full,
-                                         form));
+    Weights weights = usesBase ? model.weights : merges ? mergedWeights(*policy) : policy->full;
+    weights_.push_back(packs ? packed(std::move(weights)) : std::move(weights));
   }
 }
 
@@ -83,7 +93,7 @@ void Decoder::ensureRoom(int64_t rows) {
 }
 
 DecodePart Decoder::makePart(const std::vector<DecodeRows::Span>& spans, const KvCache& cache,
-                             const DecodeWeights& weights, int64_t begin, int64_t end,
+                             const Weights& weights, int64_t begin, int64_t end,
                              const Scratch& scratch, int64_t first) const {
   DecodePart part;
   part.spans = &spans;
@@ -112,9 +122,8 @@ void Decoder::placeRows(DecodePart& part, const DecodeRows& rows, bool prefill) 
   ops_->placeRows(part, rows);
 }
 
-void Decoder::forEachWeights(
-    const std::vector<DecodeRows::Span>& spans,
-    const std::function<void(const DecodeWeights&, int64_t, int64_t)>& visit) {
+void Decoder::forEachWeights(const std::vector<DecodeRows::Span>& spans,
+                             const std::function<void(const Weights&, int64_t, int64_t)>& visit) {
   for (size_t i = 0; i < spans.size();) {
     const size_t weights = weightsOf_[static_cast<size_t>(spans[i].policy)];
     const int64_t begin = spans[i].begin;
@@ -148,7 +157,7 @@ std::vector<std::pair<int64_t, int64_t>> Decoder::promptShares(const DecodeRows&
 void Decoder::prefill(const DecodeRows& rows, const KvCache& cache,
                       const std::function<bool(double done)>& shouldContinue) {
   makeRoom(prompts_, rows.count());
-  forEachWeights(rows.spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
+  forEachWeights(rows.spans, [&](const Weights& weights, int64_t begin, int64_t end) {
     std::vector<DecodePart> parts;
     for (const auto& [from, to] : promptShares(rows, begin, end)) {
       parts.push_back(makePart(rows.spans, cache, weights, from, to, prompts_, 0));
@@ -188,7 +197,7 @@ void Decoder::extend(const DecodeRows& rows, const KvCache& cache,
   const int64_t longest = *std::max_element(rows.positions.begin(), rows.positions.end()) + 1;
   int64_t most = kExtendRows;
   while (most > 1 && !ops_->hasReserved(most, cuda::attentionSplits(longest))) most /= 2;
-  forEachWeights(rows.spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
+  forEachWeights(rows.spans, [&](const Weights& weights, int64_t begin, int64_t end) {
     for (int64_t from = begin; from < end; from += most) {
       const int64_t to = std::min(end, from + most);
       std::vector<DecodePart> piece{makePart(rows.spans, cache, weights, from, to, prompts_, 0)};
@@ -199,11 +208,11 @@ void Decoder::extend(const DecodeRows& rows, const KvCache& cache,
   });
 }
 
-bool Decoder::rowsAreIndependent() const { return ops_->form() == LinearForm::kSmall; }
+bool Decoder::rowsAreIndependent() const { return ops_->form() == Matrix::Form::kPacked; }
 
 at::Tensor Decoder::decode(const DecodeRows& rows, const KvCache& cache, int64_t first) {
   ensureRoom(first + rows.count());
-  forEachWeights(rows.spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
+  forEachWeights(rows.spans, [&](const Weights& weights, int64_t begin, int64_t end) {
     DecodePart part = makePart(rows.spans, cache, weights, begin, end, steps_, first);
     part.logits_NV = logits_NV_.narrow(0, first + begin, end - begin);
     placeRows(part, rows, false);
@@ -228,25 +237,26 @@ void Decoder::addAdapters(const DecodePart& part, size_t layer,
 }
 
 void Decoder::runLayer(DecodePart& part, size_t layer, bool lastOfPrefill) const {
-  const DecodeLayer& w = part.weights->layers[layer];
+  const LayerWeights& w = part.weights->layers[layer];
   ops_->norm(part, w.inputNorm_D);
-  ops_->multiply(w.qkv, part.normed_ND, part.qkv_NE, false);
+  ops_->multiply(w.qkv_ED, part.normed_ND, part.qkv_NE, {.bias_O = w.qkvBias_E});
   addAdapters(part, layer, &DecodeAdapter::Layer::qkv, part.normed_ND, part.qkv_NE);
   ops_->attention(part, layer, lastOfPrefill);
   if (lastOfPrefill) return;
-  ops_->multiply(w.o, part.heads_NHK, part.x_ND, true);
+  ops_->multiply(w.o_DHK, part.heads_NHK, part.x_ND, {.add = true});
   addAdapters(part, layer, &DecodeAdapter::Layer::o, part.heads_NHK, part.x_ND);
   ops_->norm(part, w.postNorm_D);
-  ops_->multiply(w.gateUp, part.normed_ND, part.gateUp_N2F, false);
+  ops_->multiply(w.gateUp_2FD, part.normed_ND, part.gateUp_N2F, {});
   addAdapters(part, layer, &DecodeAdapter::Layer::gateUp, part.normed_ND, part.gateUp_N2F);
   ops_->activation(part);
-  ops_->multiply(w.down, part.act_NF, part.x_ND, true);
+  ops_->multiply(w.down_DF, part.act_NF, part.x_ND, {.add = true});
   addAdapters(part, layer, &DecodeAdapter::Layer::down, part.act_NF, part.x_ND);
 }
 
+// A bf16 product would round the logits in steps of up to 0.125, so they are computed in fp32.
 void Decoder::writeLogits(DecodePart& part) const {
   ops_->norm(part, part.weights->finalNorm_D);
-  ops_->logits(part);
+  ops_->multiply(part.weights->head_VD, part.normed_ND, part.logits_NV, {});
 }
 
 void Decoder::reserve(int64_t rows, int64_t splits) {
@@ -262,7 +272,7 @@ at::Tensor Decoder::decodeOnDevice(const DeviceRows& rows,
     fail(ErrorCode::kInternal, "a decode step of " + std::to_string(count) + " rows and " +
                                    std::to_string(splits) + " blocks of attention has no room");
   }
-  forEachWeights(spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
+  forEachWeights(spans, [&](const Weights& weights, int64_t begin, int64_t end) {
     DecodePart part = makePart(spans, cache, weights, begin, end, steps_, 0);
     part.logits_NV = logits_NV_.narrow(0, begin, end - begin);
     auto view = [&](const at::Tensor& whole) { return whole.narrow(0, begin, end - begin); };

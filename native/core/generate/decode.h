@@ -56,15 +56,15 @@ class Decoder {
   };
   void makeRoom(Scratch& scratch, int64_t rows) const;
   DecodePart makePart(const std::vector<DecodeRows::Span>& spans, const KvCache& cache,
-                      const DecodeWeights& weights, int64_t begin, int64_t end,
-                      const Scratch& scratch, int64_t first) const;
+                      const Weights& weights, int64_t begin, int64_t end, const Scratch& scratch,
+                      int64_t first) const;
   void placeRows(DecodePart& part, const DecodeRows& rows, bool prefill) const;
   bool runLayers(std::vector<DecodePart>& parts, int64_t begin, int64_t end, int64_t rows,
                  const std::function<bool(double done)>& shouldContinue) const;
   std::vector<std::pair<int64_t, int64_t>> promptShares(const DecodeRows& rows, int64_t begin,
                                                         int64_t end) const;
   void forEachWeights(const std::vector<DecodeRows::Span>& spans,
-                      const std::function<void(const DecodeWeights&, int64_t, int64_t)>& visit);
+                      const std::function<void(const Weights&, int64_t, int64_t)>& visit);
   void runLayer(DecodePart& part, size_t layer, bool lastOfPrefill) const;
   void addAdapters(const DecodePart& part, size_t layer, AdapterGroup DecodeAdapter::Layer::* group,
                    const at::Tensor& x_NI, const at::Tensor& y_NO) const;
@@ -73,7 +73,7 @@ class Decoder {
   const Model& model_;
   std::vector<const Policy*> policies_;
   std::unique_ptr<DecodeOps> ops_;
-  std::vector<DecodeWeights> weights_;
+  std::vector<Weights> weights_;
   std::vector<size_t> weightsOf_;        // per policy
   std::vector<DecodeAdapter> adapters_;  // per policy; empty for the base and full policies
   int64_t maxRanks_ = 0;

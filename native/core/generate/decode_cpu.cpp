@@ -7,9 +7,8 @@
 #include "base/error.h"
 #include "generate/decode_ops.h"
 #include "kernels/cpu/dispatch.h"
-#include "kernels/cpu/panels.h"
+#include "ops/adapters.h"
 #include "ops/attention.h"
-#include "ops/merged.h"
 #include "ops/small_attention.h"
 
 namespace acoer {
@@ -76,9 +75,9 @@ std::vector<kernels::SharedPositions<T>> sharedOfLayer(const KvCache* const* sha
   return all;
 }
 
-LinearForm formOnCpu(const Model& model) {
-  if (model.dtype == at::kBFloat16) return LinearForm::kPanels;
-  return mergesAdapters(model) ? LinearForm::kSmall : LinearForm::kPlain;
+Matrix::Form formOnCpu(const Model& model) {
+  if (model.dtype == at::kBFloat16) return Matrix::Form::kPanels;
+  return mergesAdapters(model) ? Matrix::Form::kPacked : Matrix::Form::kPlain;
 }
 
 class CpuDecodeOps final : public DecodeOps {
@@ -103,10 +102,10 @@ void CpuDecodeOps::placeRows(DecodePart& part, const DecodeRows& rows) const {
 }
 
 void CpuDecodeOps::embed(DecodePart& part) const {
-  const at::Tensor& embed_VD = part.weights->embed_VD;
-  const int64_t rowBytes = model_.spec.hiddenSize * embed_VD.element_size();
+  const Matrix& embed_VD = part.weights->embed_VD;
+  const int64_t rowBytes = model_.spec.hiddenSize * part.x_ND.element_size();
   char* x = static_cast<char*>(part.x_ND.data_ptr());
-  for (int64_t n = 0; n < part.count(); ++n) copyRow(embed_VD, part.ids_N[n], x + n * rowBytes);
+  for (int64_t n = 0; n < part.count(); ++n) embed_VD.copyRow(part.ids_N[n], x + n * rowBytes);
 }
 
 void CpuDecodeOps::norm(DecodePart& part, const at::Tensor& weight_D) const {
@@ -138,7 +137,7 @@ void CpuDecodeOps::activation(DecodePart& part) const {
 
 void CpuDecodeOps::attention(DecodePart& part, size_t layer, bool writeOnly) const {
   const ModelSpec& spec = model_.spec;
-  const DecodeLayer& w = part.weights->layers[layer];
+  const LayerWeights& w = part.weights->layers[layer];
   withModelType(model_.dtype, [&](auto type) {
     using T = decltype(type);
     kernels::AttentionArgs<T> args;

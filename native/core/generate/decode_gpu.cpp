@@ -8,7 +8,6 @@
 #include "generate/decode_ops.h"
 #include "kernels/gpu/kernels.h"
 #include "ops/gpu_ops.h"
-#include "ops/linear.h"
 
 namespace acoer {
 namespace {
@@ -24,17 +23,14 @@ const void* dataOrNull(const at::Tensor& t) { return t.defined() ? t.const_data_
 class GpuDecodeOps final : public DecodeOps {
  public:
   GpuDecodeOps(const Model& model, int64_t positions, const GpuKernels& kernels)
-      : DecodeOps(model, LinearForm::kPlain, positions, model.dtype), kernels_(kernels) {}
+      : DecodeOps(model, Matrix::Form::kPlain, positions, model.dtype), kernels_(kernels) {}
 
   void placeRows(DecodePart& part, const DecodeRows& rows) const override;
   void norm(DecodePart& part, const at::Tensor& weight_D) const override;
   void attention(DecodePart& part, size_t layer, bool writeOnly) const override;
   void activation(DecodePart& part) const override;
-  void multiply(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO,
-                bool add) const override;
-  void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
-                  const at::Tensor& ranks_NR) const override;
-  void logits(const DecodePart& part) const override;
+  void multiply(const Matrix& w, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                const Into& into) const override;
   void reserve(int64_t rows, int64_t splits) override;
   bool hasReserved(int64_t rows, int64_t splits) const override;
 
@@ -63,34 +59,18 @@ bool GpuDecodeOps::hasReserved(int64_t rows, int64_t splits) const {
   return rows * model_.spec.numHeads * splits * 2 <= splitStats_.numel();
 }
 
-void GpuDecodeOps::logits(const DecodePart& part) const {
-  multiply(part.weights->head, part.normed_ND, part.logits_NV, false);
-}
-
 // Products are libtorch's operations even where kernels are emulated on a CPU, which has products
 // of its own: those are what a graph records.
-void GpuDecodeOps::multiply(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO,
-                            bool add) const {
+void GpuDecodeOps::multiply(const Matrix& w, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                            const Into& into) const {
   at::Tensor y = y_NO;
-  if (linear.bias_O.defined()) startFromBias(y_NO, linear.bias_O);
-  if (add || linear.bias_O.defined()) {
-    y.addmm_(x_NI, linear.w.t());
+  if (startFrom(y_NO, into)) {
+    y.addmm_(x_NI, w.plain().t());
   } else if (y.scalar_type() == x_NI.scalar_type()) {
-    at::mm_out(y, x_NI, linear.w.t());
+    at::mm_out(y, x_NI, w.plain().t());
   } else {
-    at::mm_out(y, x_NI, linear.w.t(), y.scalar_type());
+    at::mm_out(y, x_NI, w.plain().t(), y.scalar_type());
   }
-}
-
-void GpuDecodeOps::addAdapter(const AdapterGroup& group, const at::Tensor& x_NI,
-                              const at::Tensor& y_NO, const at::Tensor& ranks_NR) const {
-  if (!group.defined()) return;
-  const int64_t count = x_NI.size(0);
-  at::Tensor y = y_NO;
-  at::Tensor t_NR =
-      ranks_NR.view({-1}).narrow(0, 0, count * group.ranks).view({count, group.ranks});
-  at::mm_out(t_NR, x_NI, group.a.w.t());
-  y.addmm_(t_NR, group.bT_RO);
 }
 
 void GpuDecodeOps::norm(DecodePart& part, const at::Tensor& weight_D) const {
@@ -105,7 +85,7 @@ void GpuDecodeOps::activation(DecodePart& part) const {
 // the cache.
 void GpuDecodeOps::attention(DecodePart& part, size_t layer, bool writeOnly) const {
   const ModelSpec& spec = model_.spec;
-  const DecodeLayer& w = part.weights->layers[layer];
+  const LayerWeights& w = part.weights->layers[layer];
   const bool bf16 = model_.dtype == at::kBFloat16;
   void* stream = currentGpuStream(model_.device);
   const at::Tensor& keys_SJLK = part.cache->keys(static_cast<int64_t>(layer));

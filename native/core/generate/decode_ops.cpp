@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include "ops/attention.h"
-#include "ops/linear.h"
 #include "ops/ops.h"
 
 namespace acoer {
@@ -54,7 +53,8 @@ std::unique_ptr<DecodeOps> makeDecodeOps(const Model& model, int64_t positions, 
   return tensorDecodeOps(model, positions);
 }
 
-DecodeOps::DecodeOps(const Model& model, LinearForm form, int64_t positions, at::ScalarType angles)
+DecodeOps::DecodeOps(const Model& model, Matrix::Form form, int64_t positions,
+                     at::ScalarType angles)
     : model_(model), form_(form) {
   const RopeTable table = ropeTable(model.spec, positions, model.device, model.dtype);
   auto rounded = [&](const at::Tensor& t) { return t.to(model.dtype).to(angles).contiguous(); };
@@ -63,31 +63,27 @@ DecodeOps::DecodeOps(const Model& model, LinearForm form, int64_t positions, at:
 
 // Without an allocation on a GPU, where this is recorded in graphs.
 void DecodeOps::embed(DecodePart& part) const {
-  const at::Tensor& embed_VD = part.weights->embed_VD;
-  if (inPanels(embed_VD)) {
-    part.x_ND.copy_(rowsOf(embed_VD, part.device.ids_N));
-  } else {
-    at::index_select_out(part.x_ND, embed_VD, 0, part.device.ids_N);
-  }
+  part.weights->embed_VD.rowsInto(part.x_ND, part.device.ids_N);
 }
 
-void DecodeOps::multiply(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO,
-                         bool add) const {
-  applyLinear(linear, x_NI, y_NO, add);
+void DecodeOps::multiply(const Matrix& w, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                         const Into& into) const {
+  w.forwardInto(y_NO, x_NI, into);
 }
 
 void DecodeOps::addAdapter(const AdapterGroup& group, const at::Tensor& x_NI,
                            const at::Tensor& y_NO, const at::Tensor& ranks_NR) const {
-  acoer::addAdapter(group, x_NI, y_NO, ranks_NR);
-}
-
-void DecodeOps::logits(const DecodePart& part) const {
-  const Linear& head = part.weights->head;
-  if (model_.dtype == part.logits_NV.scalar_type()) {
-    multiply(head, part.normed_ND, part.logits_NV, false);
-  } else {
-    linearForwardInto(part.logits_NV, part.normed_ND, head.w);
+  const int64_t rows = x_NI.size(0);
+  if (!group.defined() || rows == 0) return;
+  const at::Tensor t_NR =
+      ranks_NR.view({-1}).narrow(0, 0, rows * group.ranks).view({rows, group.ranks});
+  multiply(group.a, x_NI, t_NR, {});
+  for (const AdapterGroup::Block& block : group.blocks) {
+    multiply(block.b, t_NR.narrow(1, block.firstRank, block.ranks),
+             y_NO.narrow(1, block.firstColumn, block.columns), {.add = true});
   }
+  at::Tensor y = y_NO;
+  if (group.bT_RO.defined()) y.addmm_(t_NR, group.bT_RO);
 }
 
 void DecodeOps::reserve(int64_t, int64_t) {}

@@ -3,11 +3,17 @@
 
 #include <memory>
 
-#include "generate/decode_weights.h"
 #include "generate/kv_cache.h"
+#include "ops/adapters.h"
 #include "ops/rope.h"
 
 namespace acoer {
+
+// How decoding computes.
+enum class DecodePath {
+  kAuto,       // our CUDA kernels where the model has some that fit, else CPU kernels on a CPU
+  kTensorOps,  // libtorch's operations, on any device
+};
 
 // What is summed in fp32 for most types: fp64 for fp64.
 inline at::ScalarType wideType(at::ScalarType dtype) {
@@ -57,7 +63,7 @@ struct CacheView {
 struct DecodePart {
   const std::vector<DecodeRows::Span>* spans = nullptr;
   const KvCache* cache = nullptr;
-  const DecodeWeights* weights = nullptr;
+  const Weights* weights = nullptr;
   int64_t begin = 0, end = 0;
   bool prefill = false;
   at::Tensor x_ND, normed_ND, qkv_NE, heads_NHK, gateUp_N2F, act_NF, ranks_NR, logits_NV;
@@ -78,8 +84,9 @@ class DecodeOps {
  public:
   virtual ~DecodeOps() = default;
 
-  // How to multiply by adapters, and by the matrices of small models.
-  LinearForm form() const { return form_; }
+  // Of the adapters' matrices and, if it is packed, of all: then a model is small, its adapters are
+  // merged and rows do not depend on each other.
+  Matrix::Form form() const { return form_; }
   // Whether the cache holds keys in the layout of the CPU kernels (kernels/cpu/kernels.h). Rows of
   // a decode step may then share positions.
   virtual bool usesTiledKeys() const { return false; }
@@ -92,14 +99,13 @@ class DecodeOps {
   // to the cache. That is all for `writeOnly`.
   virtual void attention(DecodePart& part, size_t layer, bool writeOnly) const = 0;
   virtual void activation(DecodePart& part) const = 0;
-  // As applyLinear() and addAdapter() of decode_weights.h.
-  virtual void multiply(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO,
-                        bool add) const;
-  virtual void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
-                          const at::Tensor& ranks_NR) const;
-  // From `normed_ND`. A bf16 product would round the logits in steps of up to 0.125, so they are
-  // computed in fp32.
-  virtual void logits(const DecodePart& part) const;
+  // Matrix::forwardInto().
+  virtual void multiply(const Matrix& w, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                        const Into& into) const;
+  // y_NO += scale (x a^T) b^T. `ranks_NR` is contiguous scratch space for at least as many rows and
+  // group.ranks columns.
+  void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                  const at::Tensor& ranks_NR) const;
 
   // For steps whose rows are on the device: allocates, once, what attention needs for `rows` rows
   // of `splits` blocks each.
@@ -108,10 +114,10 @@ class DecodeOps {
 
  protected:
   // Angles for positions 0 to `positions` - 1, rounded to the model's type and then in `angles`.
-  DecodeOps(const Model& model, LinearForm form, int64_t positions, at::ScalarType angles);
+  DecodeOps(const Model& model, Matrix::Form form, int64_t positions, at::ScalarType angles);
 
   const Model& model_;
-  LinearForm form_;
+  Matrix::Form form_;
   RopeTable rope_;
 };
 

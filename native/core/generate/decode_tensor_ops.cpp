@@ -48,7 +48,7 @@ at::Tensor attendCache(const at::Tensor& q_NHK, const at::Tensor& keys_SJLK,
 class TensorDecodeOps final : public DecodeOps {
  public:
   TensorDecodeOps(const Model& model, int64_t positions)
-      : DecodeOps(model, LinearForm::kPlain, positions, model.dtype) {}
+      : DecodeOps(model, Matrix::Form::kPlain, positions, model.dtype) {}
 
   void placeRows(DecodePart& part, const DecodeRows& rows) const override {
     part.device = uploadRows(rows, part.begin, part.end, at::kLong, model_.device);
@@ -70,7 +70,7 @@ class TensorDecodeOps final : public DecodeOps {
 
   void attention(DecodePart& part, size_t layer, bool writeOnly) const override {
     const ModelSpec& spec = model_.spec;
-    const DecodeLayer& w = part.weights->layers[layer];
+    const LayerWeights& w = part.weights->layers[layer];
     const at::Tensor heads = part.qkv_NE.view({part.count(), -1, spec.headDim});
     auto rotate = [&](const at::Tensor& x, const at::Tensor& weight_K) {
       const at::Tensor normed = spec.qkNorm ? rmsNorm(x, weight_K, spec.rmsNormEps) : x;

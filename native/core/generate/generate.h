@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "base/error.h"
-#include "generate/decode_weights.h"
+#include "generate/decode_ops.h"
 #include "generate/sampler.h"
 
 namespace acoer {

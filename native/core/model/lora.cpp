@@ -33,6 +33,18 @@ TargetShape targetShape(const ModelSpec& spec, Target target) {
   fail(ErrorCode::kInternal, "no such LoRA target");
 }
 
+std::vector<AdaptedRows> adaptedRows(const Policy& policy, size_t layer, const FusedMatrix& fused) {
+  std::vector<AdaptedRows> adapted;
+  int64_t first = 0;
+  for (int target = fused.first; target <= fused.last; ++target) {
+    const int64_t rows = targetShape(policy.model->spec, static_cast<Target>(target)).out;
+    const LoraPair& pair = policy.lora[layer][static_cast<size_t>(target)];
+    if (pair.defined()) adapted.push_back({&pair, static_cast<Target>(target), first, rows});
+    first += rows;
+  }
+  return adapted;
+}
+
 std::string targetPath(int64_t layer, Target target) {
   return "base_model.model.model.layers." + std::to_string(layer) +
          (target <= kO ? ".self_attn." : ".mlp.") + kTargetNames[target];

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "base/device.h"
-#include "kernels/cpu/panels.h"
 #include "kernels/gpu/kernels.h"
 #include "model/weights.h"
 
@@ -32,34 +31,43 @@ std::vector<LayerTensor> layerTensors(const ModelSpec& spec) {
   const int64_t D = spec.hiddenSize, F = spec.intermediateSize, K = spec.headDim;
   const int64_t q = spec.qRows(), kv = spec.kvRows();
   std::vector<LayerTensor> tensors{{&LayerWeights::qkv_ED,
+                                    nullptr,
                                     {{"self_attn.q_proj.weight", q},
                                      {"self_attn.k_proj.weight", kv},
                                      {"self_attn.v_proj.weight", kv}},
                                     D}};
+  const auto addVector = [&](at::Tensor LayerWeights::* vector,
+                             std::vector<LayerTensor::Part> parts) {
+    tensors.push_back({nullptr, vector, std::move(parts)});
+  };
   if (spec.qkvBias) {
-    tensors.push_back({&LayerWeights::qkvBias_E,
-                       {{"self_attn.q_proj.bias", q},
-                        {"self_attn.k_proj.bias", kv},
-                        {"self_attn.v_proj.bias", kv}}});
+    addVector(&LayerWeights::qkvBias_E, {{"self_attn.q_proj.bias", q},
+                                         {"self_attn.k_proj.bias", kv},
+                                         {"self_attn.v_proj.bias", kv}});
   }
-  tensors.push_back({&LayerWeights::o_DHK, {{"self_attn.o_proj.weight", D}}, q});
+  tensors.push_back({&LayerWeights::o_DHK, nullptr, {{"self_attn.o_proj.weight", D}}, q});
   if (spec.qkNorm) {
-    tensors.push_back({&LayerWeights::qNorm_K, {{"self_attn.q_norm.weight", K}}});
-    tensors.push_back({&LayerWeights::kNorm_K, {{"self_attn.k_norm.weight", K}}});
+    addVector(&LayerWeights::qNorm_K, {{"self_attn.q_norm.weight", K}});
+    addVector(&LayerWeights::kNorm_K, {{"self_attn.k_norm.weight", K}});
   }
-  tensors.push_back(
-      {&LayerWeights::gateUp_2FD, {{"mlp.gate_proj.weight", F}, {"mlp.up_proj.weight", F}}, D});
-  tensors.push_back({&LayerWeights::down_DF, {{"mlp.down_proj.weight", D}}, F});
-  tensors.push_back({&LayerWeights::inputNorm_D, {{"input_layernorm.weight", D}}});
-  tensors.push_back({&LayerWeights::postNorm_D, {{"post_attention_layernorm.weight", D}}});
+  tensors.push_back({&LayerWeights::gateUp_2FD,
+                     nullptr,
+                     {{"mlp.gate_proj.weight", F}, {"mlp.up_proj.weight", F}},
+                     D});
+  tensors.push_back({&LayerWeights::down_DF, nullptr, {{"mlp.down_proj.weight", D}}, F});
+  addVector(&LayerWeights::inputNorm_D, {{"input_layernorm.weight", D}});
+  addVector(&LayerWeights::postNorm_D, {{"post_attention_layernorm.weight", D}});
   return tensors;
 }
 
 Weights makeWeights(const ModelSpec& spec,
                     const std::function<at::Tensor(c10::IntArrayRef)>& make) {
   Weights w;
-  w.embed_VD = make({spec.vocabSize, spec.hiddenSize});
-  w.head_VD = spec.tieWordEmbeddings ? w.embed_VD : make({spec.vocabSize, spec.hiddenSize});
+  const auto makeMatrix = [&](int64_t rows, int64_t columns) {
+    return Matrix(make({rows, columns}));
+  };
+  w.embed_VD = makeMatrix(spec.vocabSize, spec.hiddenSize);
+  w.head_VD = spec.tieWordEmbeddings ? w.embed_VD : makeMatrix(spec.vocabSize, spec.hiddenSize);
   w.finalNorm_D = make({spec.hiddenSize});
   const std::vector<LayerTensor> tensors = layerTensors(spec);
   for (int64_t i = 0; i < spec.numLayers; ++i) {
@@ -67,7 +75,11 @@ Weights makeWeights(const ModelSpec& spec,
     for (const LayerTensor& tensor : tensors) {
       int64_t rows = 0;
       for (const LayerTensor::Part& part : tensor.parts) rows += part.rows;
-      layer.*tensor.member = tensor.columns == 0 ? make({rows}) : make({rows, tensor.columns});
+      if (tensor.matrix) {
+        layer.*tensor.matrix = makeMatrix(rows, tensor.columns);
+      } else {
+        layer.*tensor.vector = make({rows});
+      }
     }
   }
   return w;
@@ -82,14 +94,21 @@ Weights allocateWeights(const ModelSpec& spec, at::TensorOptions options) {
 }
 
 void changeWeights(const ModelSpec& spec, Weights& w,
-                   const std::function<at::Tensor(const at::Tensor&)>& change) {
-  const bool tied = w.head_VD.is_same(w.embed_VD);
-  w.embed_VD = change(w.embed_VD);
-  w.head_VD = tied ? w.embed_VD : change(w.head_VD);
-  w.finalNorm_D = change(w.finalNorm_D);
+                   const std::function<Matrix(const Matrix&)>& matrix,
+                   const std::function<at::Tensor(const at::Tensor&)>& vector) {
+  const bool tied = w.head_VD.isSame(w.embed_VD);
+  w.embed_VD = matrix(w.embed_VD);
+  w.head_VD = tied ? w.embed_VD : matrix(w.head_VD);
+  w.finalNorm_D = vector(w.finalNorm_D);
   const std::vector<LayerTensor> tensors = layerTensors(spec);
   for (LayerWeights& layer : w.layers) {
-    for (const LayerTensor& tensor : tensors) layer.*tensor.member = change(layer.*tensor.member);
+    for (const LayerTensor& tensor : tensors) {
+      if (tensor.matrix) {
+        layer.*tensor.matrix = matrix(layer.*tensor.matrix);
+      } else {
+        layer.*tensor.vector = vector(layer.*tensor.vector);
+      }
+    }
   }
 }
 
@@ -98,20 +117,23 @@ std::vector<WeightSlot> weightSlots(const ModelSpec& spec, const Weights& w) {
   const auto addWhole = [&](const std::string& name, const at::Tensor& whole) {
     slots.push_back({name + ".weight", whole, 0, whole.size(0)});
   };
-  addWhole("model.embed_tokens", w.embed_VD);
+  addWhole("model.embed_tokens", w.embed_VD.plain());
   const std::vector<LayerTensor> tensors = layerTensors(spec);
   for (size_t i = 0; i < w.layers.size(); ++i) {
     const std::string prefix = "model.layers." + std::to_string(i) + ".";
     for (const LayerTensor& tensor : tensors) {
+      const LayerWeights& layer = w.layers[i];
+      const at::Tensor whole =
+          tensor.matrix ? (layer.*tensor.matrix).plain() : layer.*tensor.vector;
       int64_t row = 0;
       for (const LayerTensor::Part& part : tensor.parts) {
-        slots.push_back({prefix + part.name, w.layers[i].*tensor.member, row, part.rows});
+        slots.push_back({prefix + part.name, whole, row, part.rows});
         row += part.rows;
       }
     }
   }
   addWhole("model.norm", w.finalNorm_D);
-  if (!spec.tieWordEmbeddings) addWhole("lm_head", w.head_VD);
+  if (!spec.tieWordEmbeddings) addWhole("lm_head", w.head_VD.plain());
   return slots;
 }
 
@@ -194,11 +216,13 @@ std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& 
     model->parameterCount += view.numel();
     model->bytes += view.numel() * view.element_size();
   }
-  changeWeights(model->spec, model->weights, [&](const at::Tensor& tensor) {
-    cancel.check();
-    if (!device.is_cpu()) return tensor.to(device);
-    return fitsPanels(tensor) ? toPanels(tensor) : tensor;
-  });
+  changeWeights(
+      model->spec, model->weights,
+      [&](const Matrix& matrix) {
+        cancel.check();
+        return Matrix::ofModel(matrix.plain(), device);
+      },
+      [&](const at::Tensor& vector) { return vector.to(device); });
   return model;
 }
 

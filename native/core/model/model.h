@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/stored_tensors.h"
+#include "matrix/matrix.h"
 
 namespace acoer {
 
@@ -53,19 +54,19 @@ struct ModelSpec {
 // q|k|v and gate|up are stored fused (one GEMM each); LoRA and files address them by row ranges.
 struct LayerWeights {
   at::Tensor inputNorm_D;
-  at::Tensor qkv_ED;
+  Matrix qkv_ED;
   at::Tensor qkvBias_E;  // undefined without qkvBias
   at::Tensor qNorm_K;    // undefined without qkNorm
   at::Tensor kNorm_K;    // undefined without qkNorm
-  at::Tensor o_DHK;      // [D, H*K]
+  Matrix o_DHK;          // [D, H*K]
   at::Tensor postNorm_D;
-  at::Tensor gateUp_2FD;
-  at::Tensor down_DF;
+  Matrix gateUp_2FD;
+  Matrix down_DF;
 };
 
 struct Weights {
-  at::Tensor embed_VD;
-  at::Tensor head_VD;  // the same tensor as embed_VD when tied
+  Matrix embed_VD;
+  Matrix head_VD;  // the same as embed_VD when tied
   at::Tensor finalNorm_D;
   std::vector<LayerWeights> layers;
 };
@@ -105,8 +106,8 @@ struct LoadModelOptions {
 // tensor, kBadArgument for a spec that is inconsistent or out of range.
 std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& cancel);
 
-// The name and a view of every parameter, in Hugging Face's naming. The parts of a fused tensor are
-// views of its rows; a tied head is left out.
+// The name and a view of every parameter, in Hugging Face's naming; matrices must be plain. The
+// parts of a fused tensor are views of its rows; a tied head is left out.
 std::vector<std::pair<std::string, at::Tensor>> namedWeights(const ModelSpec& spec,
                                                              const Weights& weights);
 

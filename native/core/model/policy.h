@@ -42,6 +42,7 @@ struct LoraPair {
   at::Tensor b_OR;  // [out, r], zero
   double scale = 0;
   bool defined() const { return a_RI.defined(); }
+  int64_t rank() const { return a_RI.size(0); }
 };
 
 struct Parameter {

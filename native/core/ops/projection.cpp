@@ -2,22 +2,9 @@
 
 #include <ATen/ATen.h>
 
-#include "ops/linear.h"
-
 namespace acoer {
 
 namespace {
-
-// First row of each target's block.
-int64_t firstRow(const Projection& p, size_t member) {
-  int64_t row = 0;
-  for (size_t i = 0; i < member; ++i) row += p.rows[i];
-  return row;
-}
-
-const LoraPair& pairOf(const Projection& p, size_t member) {
-  return (*p.pairs)[static_cast<size_t>(p.targets[member])];
-}
 
 // What the adapter of a target reads: x, times its mask under dropout.
 struct AdapterInput {
@@ -32,40 +19,34 @@ AdapterInput adapterInput(const Projection& p, Target target, const at::Tensor& 
 
 std::vector<LoraTape::Group> makeGroups(const Projection& p, const at::Tensor& x_TI) {
   std::vector<LoraTape::Group> groups;
-  if (!p.pairs) return groups;
-  for (size_t i = 0; i < p.targets.size(); ++i) {
-    if (!pairOf(p, i).defined()) continue;
+  for (const AdaptedRows& adapted : p.adapted) {
     if (groups.empty() || p.dropout) {
-      const auto [input_TI, mask_TI] = adapterInput(p, p.targets[i], x_TI);
+      const auto [input_TI, mask_TI] = adapterInput(p, adapted.target, x_TI);
       groups.push_back(
           {.input_TI = input_TI, .mask_TI = mask_TI, .a = {}, .down_TG = {}, .members = {}});
     }
-    groups.back().members.push_back(i);
+    groups.back().members.push_back(adapted);
   }
   for (LoraTape::Group& group : groups) {
     std::vector<at::Tensor> parts;
-    for (const size_t i : group.members) parts.push_back(pairOf(p, i).a_RI.detach());
+    for (const AdaptedRows& m : group.members) parts.push_back(m.pair->a_RI.detach());
     const at::Tensor all = parts.size() == 1 ? parts[0] : at::cat(parts);
-    group.a = readyToMultiply(all.to(x_TI.scalar_type()));
-    group.down_TG = at::empty({x_TI.size(0), all.size(0)}, x_TI.options());
-    linearForwardInto(group.down_TG, group.input_TI, group.a);
+    group.a = Matrix::forProducts(all.to(x_TI.scalar_type()));
+    group.down_TG = group.a.forward(group.input_TI);
     if (p.dropout && remakesMasks(*p.dropout)) group.input_TI = group.mask_TI = at::Tensor();
   }
   return groups;
 }
 
 // y += scale (x A^T) B^T, to the columns of each pair.
-void addPairs(const Projection& p, const std::vector<LoraTape::Group>& groups,
-              const at::Tensor& y_TO) {
+void addPairs(const std::vector<LoraTape::Group>& groups, const at::Tensor& y_TO) {
   for (const LoraTape::Group& group : groups) {
     int64_t first = 0;  // of the pair's columns in down
-    for (const size_t i : group.members) {
-      const LoraPair& pair = pairOf(p, i);
-      const int64_t rank = pair.a_RI.size(0);
-      const at::Tensor b = readyToMultiply(pair.b_OR.detach().to(y_TO.scalar_type()));
-      linearForwardInto(y_TO.narrow(1, firstRow(p, i), p.rows[i]),
-                        group.down_TG.narrow(1, first, rank), b,
-                        {.add = true, .scale = pair.scale});
+    for (const auto& [pair, target, firstRow, rows] : group.members) {
+      const int64_t rank = pair->rank();
+      Matrix::forProducts(pair->b_OR.detach().to(y_TO.scalar_type()))
+          .forwardInto(y_TO.narrow(1, firstRow, rows), group.down_TG.narrow(1, first, rank),
+                       {.add = true, .scale = pair->scale});
       first += rank;
     }
   }
@@ -103,52 +84,49 @@ void GradientSink::commit() {
 LoraTape loraTape(const Projection& p, const at::Tensor& x_TI) { return {makeGroups(p, x_TI)}; }
 
 at::Tensor projectForward(const Projection& p, const at::Tensor& x_TI, LoraTape* tape) {
-  at::Tensor y_TO = at::empty({x_TI.size(0), outputsOf(p.weight)}, x_TI.options());
-  if (p.bias_O.defined()) startFromBias(y_TO, p.bias_O.detach());
-  linearForwardInto(y_TO, x_TI, p.weight.detach(), {.add = p.bias_O.defined()});
+  at::Tensor y_TO = at::empty({x_TI.size(0), p.weight.outputs()}, x_TI.options());
+  p.weight.forwardInto(y_TO, x_TI, {.bias_O = p.bias_O});
   if (p.merged && !tape) return y_TO;
   std::vector<LoraTape::Group> groups = makeGroups(p, x_TI);
-  if (!p.merged) addPairs(p, groups, y_TO);
+  if (!p.merged) addPairs(groups, y_TO);
   if (tape) tape->groups = std::move(groups);
   return y_TO;
 }
 
 at::Tensor projectBackward(const Projection& p, const at::Tensor& dy_TO, const at::Tensor& x_TI,
                            const LoraTape& tape, GradientSink& sink, bool needsInput) {
-  at::Tensor dx_TI = needsInput ? linearBackward(dy_TO, p.weight.detach()) : at::Tensor();
+  at::Tensor dx_TI = needsInput ? p.weight.backward(dy_TO) : at::Tensor();
   if (p.trainWeight) {
-    sink.add(p.weight, linearWeightGradient(dy_TO, x_TI));
+    sink.add(p.weight.plain(), weightGradient(dy_TO, x_TI));
     if (p.bias_O.defined()) sink.add(p.bias_O, dy_TO.sum(0));
   }
   for (const LoraTape::Group& group : tape.groups) {
     const auto [input_TI, mask_TI] = group.input_TI.defined()
                                          ? AdapterInput{group.input_TI, group.mask_TI}
-                                         : adapterInput(p, p.targets[group.members[0]], x_TI);
+                                         : adapterInput(p, group.members[0].target, x_TI);
     const at::Tensor dDown_TG = at::empty_like(group.down_TG);
     int64_t first = 0;  // of the pair's columns in down, and of its rows in a
-    for (const size_t i : group.members) {
-      const LoraPair& pair = pairOf(p, i);
-      const int64_t rank = pair.a_RI.size(0);
-      const at::Tensor dBlock_TO = dy_TO.narrow(1, firstRow(p, i), p.rows[i]);
-      const at::Tensor b = readyToMultiply(pair.b_OR.detach().to(x_TI.scalar_type()));
-      linearBackwardInto(dDown_TG.narrow(1, first, rank), dBlock_TO, b, {.scale = pair.scale});
-      at::Tensor dB_OR = linearWeightGradient(dBlock_TO, group.down_TG.narrow(1, first, rank));
-      sink.add(pair.b_OR, dB_OR.mul_(pair.scale));
+    for (const auto& [pair, target, firstRow, rows] : group.members) {
+      const int64_t rank = pair->rank();
+      const at::Tensor dBlock_TO = dy_TO.narrow(1, firstRow, rows);
+      Matrix::forProducts(pair->b_OR.detach().to(x_TI.scalar_type()))
+          .backwardInto(dDown_TG.narrow(1, first, rank), dBlock_TO, {.scale = pair->scale});
+      at::Tensor dB_OR = weightGradient(dBlock_TO, group.down_TG.narrow(1, first, rank));
+      sink.add(pair->b_OR, dB_OR.mul_(pair->scale));
       first += rank;
     }
-    const at::Tensor dA_GI = linearWeightGradient(dDown_TG, input_TI);
+    const at::Tensor dA_GI = weightGradient(dDown_TG, input_TI);
     first = 0;
-    for (const size_t i : group.members) {
-      const LoraPair& pair = pairOf(p, i);
-      const int64_t rank = pair.a_RI.size(0);
-      sink.add(pair.a_RI, dA_GI.narrow(0, first, rank));
+    for (const AdaptedRows& member : group.members) {
+      const int64_t rank = member.pair->rank();
+      sink.add(member.pair->a_RI, dA_GI.narrow(0, first, rank));
       first += rank;
     }
     if (!needsInput || p.merged) continue;
     if (mask_TI.defined()) {
-      dx_TI.addcmul_(linearBackward(dDown_TG, group.a), mask_TI);
+      dx_TI.addcmul_(group.a.backward(dDown_TG), mask_TI);
     } else {
-      linearBackwardInto(dx_TI, dDown_TG, group.a, {.add = true});
+      group.a.backwardInto(dx_TI, dDown_TG, {.add = true});
     }
   }
   return dx_TI;

@@ -3,6 +3,7 @@
 
 #include <unordered_map>
 
+#include "model/lora.h"
 #include "ops/dropout.h"
 
 namespace acoer {
@@ -25,14 +26,12 @@ class GradientSink {
   std::unordered_map<c10::TensorImpl*, Held> held_;
 };
 
-// One fused linear: W's rows are the blocks of `targets` in order.
+// One fused linear.
 struct Projection {
-  at::Tensor weight;
+  Matrix weight;
   at::Tensor bias_O;         // undefined: none
   bool trainWeight = false;  // and the bias
-  std::vector<Target> targets;
-  std::vector<int64_t> rows;                                 // per target
-  const std::array<LoraPair, kNumTargets>* pairs = nullptr;  // null: no LoRA
+  std::vector<AdaptedRows> adapted;
   bool merged = false;  // the weight holds the pairs: they add nothing to y and dL/dx
   int64_t layer = 0;
   const DropoutPlan* dropout = nullptr;  // null: none
@@ -45,9 +44,9 @@ struct LoraTape {
     // x, times its dropout mask if there is one; both undefined where the mask is made again.
     at::Tensor input_TI;
     at::Tensor mask_TI;  // undefined without dropout
-    at::Tensor a;        // the A matrices side by side, [G, I], in x's type, ready to multiply
+    Matrix a;            // the A matrices side by side, [G, I], in x's type
     at::Tensor down_TG;  // input a^T
-    std::vector<size_t> members;
+    std::vector<AdaptedRows> members;
   };
   std::vector<Group> groups;
 };

@@ -12,7 +12,6 @@
 #include <unordered_set>
 
 #include "base/memory.h"
-#include "ops/linear.h"
 #include "ops/ops.h"
 #include "train/head.h"
 #include "train/layer.h"
@@ -100,7 +99,7 @@ size_t firstTrainedLayer(const Policy& policy) {
 
 // The residual stream after the last layer, before the final norm.
 at::Tensor runLayers(const LayerPass& pass, PassTape* tape, const Cancel& cancel) {
-  at::Tensor x_TD = rowsOf(pass.weights.embed_VD.detach(), pass.layout.ids_T);
+  at::Tensor x_TD = pass.weights.embed_VD.rows(pass.layout.ids_T);
   if (tape) tape->layers.resize(pass.weights.layers.size());
   const size_t firstTrained = tape ? firstTrainedLayer(*pass.policy) : 0;
   for (size_t layer = 0; layer < pass.weights.layers.size(); ++layer) {
@@ -214,7 +213,7 @@ void runPassBackward(PassTape& tape, double temperature, const std::vector<doubl
     dx_TD = layerBackward(pass, layer, activations, dx_TD, sink, needsInput);
   }
   if (!pass.policy->isLora()) {
-    sink.add(pass.weights.embed_VD,
+    sink.add(pass.weights.embed_VD.plain(),
              at::embedding_dense_backward(dx_TD, pass.layout.ids_T, pass.model.spec.vocabSize, -1,
                                           false));
   }

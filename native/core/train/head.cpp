@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "kernels/cpu/dispatch.h"
 #include "ops/gpu_ops.h"
-#include "ops/linear.h"
 
 namespace acoer {
 
@@ -25,36 +24,40 @@ constexpr int64_t kGrainElements = int64_t{1} << 15;
 // On a GPU, whose products want more rows and whose memory takes them.
 constexpr int64_t kGpuChunkTokens = 1024;
 
-// The chunk's logits in fp32 and the probabilities in the weight's type; on a GPU without CUDA
-// kernels of our own also copies of the logits (libtorch holds up to three at a time).
-int64_t logitBytesPerToken(const at::Tensor& weight_VD) {
-  const int64_t copies = weight_VD.is_cpu() ? 1 : 3;
-  return outputsOf(weight_VD) * (copies * int64_t{sizeof(float)} + weight_VD.element_size());
+int64_t elementBytes(const Matrix& weight) {
+  return static_cast<int64_t>(c10::elementSize(weight.type()));
 }
 
-int64_t chunkTokens(const at::Tensor& weight_VD) {
+// The chunk's logits in fp32 and the probabilities in the weight's type; on a GPU without CUDA
+// kernels of our own also copies of the logits (libtorch holds up to three at a time).
+int64_t logitBytesPerToken(const Matrix& weight_VD) {
+  const int64_t copies = weight_VD.device().is_cpu() ? 1 : 3;
+  return weight_VD.outputs() * (copies * int64_t{sizeof(float)} + elementBytes(weight_VD));
+}
+
+int64_t chunkTokens(const Matrix& weight_VD) {
   const at::Device device = weight_VD.device();
-  if (device.is_cpu()) return std::max(kMinChunkTokens, kChunkElements / outputsOf(weight_VD));
+  if (device.is_cpu()) return std::max(kMinChunkTokens, kChunkElements / weight_VD.outputs());
   const int64_t fitting = availableBytes(device) / 2 / logitBytesPerToken(weight_VD);
   return std::clamp(fitting, kMinChunkTokens, kGpuChunkTokens);
 }
 
 // A bf16 product would round the logits in steps of up to 0.125, so they are computed in fp32, as
 // in the sampler.
-at::Tensor logitsOf(const at::Tensor& h_CD, const at::Tensor& weight_VD) {
-  return linearForward(h_CD, weight_VD, h_CD.scalar_type() == at::kBFloat16);
+at::Tensor logitsOf(const at::Tensor& h_CD, const Matrix& weight_VD) {
+  return weight_VD.forward(h_CD, h_CD.scalar_type() == at::kBFloat16);
 }
 
 // d(log-prob of the target)/dh: (W[target] - p W) / temperature.
 at::Tensor slopesOf(const at::Tensor& probs_CV, const at::Tensor& targets_C,
-                    const at::Tensor& weight_VD, double temperature) {
-  const at::Tensor rows_CD = rowsOf(weight_VD, targets_C);
-  if (!hasMathType(weight_VD) && !inPanels(weight_VD)) {
-    return at::addmm(rows_CD, probs_CV, weight_VD, 1 / temperature, -1 / temperature);
+                    const Matrix& weight_VD, double temperature) {
+  const at::ScalarType sums = weight_VD.backwardType();
+  at::Tensor slopes_CD = weight_VD.rows(targets_C).to(sums);
+  if (sums == at::kBFloat16) {  // rounded once
+    return at::addmm(slopes_CD, probs_CV, weight_VD.plain(), 1 / temperature, -1 / temperature);
   }
-  at::Tensor slopes_CD = inPanels(weight_VD) ? rows_CD.to(at::kFloat) : rows_CD;
-  linearBackwardInto(slopes_CD.div_(temperature), probs_CV, weight_VD,
-                     {.add = true, .scale = -1 / temperature});
+  weight_VD.backwardInto(slopes_CD.div_(temperature), probs_CV,
+                         {.add = true, .scale = -1 / temperature});
   return slopes_CD;
 }
 
@@ -120,15 +123,15 @@ at::Tensor visit(const GpuKernels* kernels, const at::Tensor& logits_CV, at::Sca
 
 }  // namespace
 
-int64_t headBytes(int64_t tokens, const at::Tensor& weight_VD) {
-  const int64_t chunk = weight_VD.is_cpu() ? chunkTokens(weight_VD) : kGpuChunkTokens;
-  const int64_t kept = 3 * tokens * inputsOf(weight_VD) * weight_VD.element_size();
+int64_t headBytes(int64_t tokens, const Matrix& weight_VD) {
+  const int64_t chunk = weight_VD.device().is_cpu() ? chunkTokens(weight_VD) : kGpuChunkTokens;
+  const int64_t kept = 3 * tokens * weight_VD.inputs() * elementBytes(weight_VD);
   return kept + std::min(tokens, chunk) * logitBytesPerToken(weight_VD);
 }
 
-HeadResult headForward(const GpuKernels* kernels, const at::Tensor& h_ND,
-                       const at::Tensor& weight_VD, const at::Tensor& targets_N, double temperature,
-                       bool slopes, const Cancel& cancel) {
+HeadResult headForward(const GpuKernels* kernels, const at::Tensor& h_ND, const Matrix& weight_VD,
+                       const at::Tensor& targets_N, double temperature, bool slopes,
+                       const Cancel& cancel) {
   const int64_t tokens = h_ND.size(0), chunk = chunkTokens(weight_VD);
   const auto wide =
       h_ND.options().dtype(h_ND.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
@@ -139,34 +142,34 @@ HeadResult headForward(const GpuKernels* kernels, const at::Tensor& h_ND,
     const int64_t count = std::min(chunk, tokens - from);
     const at::Tensor targets_C = targets_N.narrow(0, from, count);
     const at::Tensor probs_CV =
-        visit(kernels, logitsOf(h_ND.narrow(0, from, count), weight_VD.detach()),
-              weight_VD.scalar_type(), targets_C, temperature, slopes,
-              result.logprobs_N.narrow(0, from, count), result.entropies_N.narrow(0, from, count));
+        visit(kernels, logitsOf(h_ND.narrow(0, from, count), weight_VD), weight_VD.type(),
+              targets_C, temperature, slopes, result.logprobs_N.narrow(0, from, count),
+              result.entropies_N.narrow(0, from, count));
     if (!slopes) continue;
     result.slopes_ND.narrow(0, from, count)
-        .copy_(slopesOf(probs_CV, targets_C, weight_VD.detach(), temperature));
+        .copy_(slopesOf(probs_CV, targets_C, weight_VD, temperature));
   }
   return result;
 }
 
-at::Tensor headBackward(const at::Tensor& h_ND, const at::Tensor& weight_VD,
+at::Tensor headBackward(const at::Tensor& h_ND, const Matrix& weight_VD,
                         const at::Tensor& targets_N, double temperature,
                         const at::Tensor& dLogprobs_N, GradientSink& sink, const Cancel& cancel) {
   const int64_t tokens = h_ND.size(0), chunk = chunkTokens(weight_VD);
   const at::Tensor dh_ND = at::empty_like(h_ND);
-  at::Tensor dWeight_VD = sink.buffer(weight_VD);
+  at::Tensor dWeight_VD = sink.buffer(weight_VD.plain());
   for (int64_t from = 0; from < tokens; from += chunk) {
     cancel.check();
     const int64_t count = std::min(chunk, tokens - from);
     const at::Tensor h_CD = h_ND.narrow(0, from, count);
     // dlogp/dlogits = onehot - softmax.
-    at::Tensor d_CV = at::softmax(scaled(logitsOf(h_CD, weight_VD.detach()), temperature), 1);
+    at::Tensor d_CV = at::softmax(scaled(logitsOf(h_CD, weight_VD), temperature), 1);
     const at::Tensor slope_C1 =
         dLogprobs_N.narrow(0, from, count).to(d_CV.scalar_type()).unsqueeze(1) / temperature;
     d_CV.mul_(-slope_C1).scatter_add_(1, targets_N.narrow(0, from, count).unsqueeze(1), slope_C1);
-    d_CV = d_CV.to(weight_VD.scalar_type());
+    d_CV = d_CV.to(weight_VD.type());
     dWeight_VD.addmm_(d_CV.t(), h_CD);
-    dh_ND.narrow(0, from, count).copy_(at::mm(d_CV, weight_VD.detach()));
+    dh_ND.narrow(0, from, count).copy_(at::mm(d_CV, weight_VD.plain()));
   }
   return dh_ND;
 }

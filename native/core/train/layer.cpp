@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "model/lora.h"
-#include "ops/merged.h"
+#include "ops/adapters.h"
 #include "ops/ops.h"
 #include "ops/rope.h"
 #include "ops/small_attention.h"
@@ -14,17 +13,14 @@ namespace acoer {
 
 namespace {
 
-Projection makeProjection(const LayerPass& pass, size_t layer, const at::Tensor& weight,
-                          std::vector<Target> targets) {
+Projection makeProjection(const LayerPass& pass, size_t layer, const FusedMatrix& fused) {
   Projection p;
-  p.weight = weight;
+  p.weight = pass.weights.layers[layer].*fused.weights;
   p.layer = static_cast<int64_t>(layer);
-  p.targets = std::move(targets);
-  for (const Target t : p.targets) p.rows.push_back(targetShape(pass.model.spec, t).out);
   if (!pass.policy) return p;
   p.trainWeight = !pass.policy->isLora();
   if (pass.policy->isLora()) {
-    p.pairs = &pass.policy->lora[layer];
+    p.adapted = adaptedRows(*pass.policy, layer, fused);
     p.merged = pass.merged;
   }
   if (pass.dropout) p.dropout = &*pass.dropout;
@@ -36,12 +32,10 @@ struct LayerProjections {
 };
 
 LayerProjections projections(const LayerPass& pass, size_t layer) {
-  const LayerWeights& w = pass.weights.layers[layer];
-  LayerProjections all{makeProjection(pass, layer, w.qkv_ED, {kQ, kK, kV}),
-                       makeProjection(pass, layer, w.o_DHK, {kO}),
-                       makeProjection(pass, layer, w.gateUp_2FD, {kGate, kUp}),
-                       makeProjection(pass, layer, w.down_DF, {kDown})};
-  all.qkv.bias_O = w.qkvBias_E;
+  LayerProjections all{makeProjection(pass, layer, kFusedQkv), makeProjection(pass, layer, kFusedO),
+                       makeProjection(pass, layer, kFusedGateUp),
+                       makeProjection(pass, layer, kFusedDown)};
+  all.qkv.bias_O = pass.weights.layers[layer].qkvBias_E;
   return all;
 }
 
@@ -58,7 +52,8 @@ Heads splitHeads(const ModelSpec& spec, const at::Tensor& qkv_TE) {
           block(spec.qRows() + spec.kvRows(), spec.numKvHeads)};
 }
 
-at::Tensor weightGradient(const LayerPass& pass, const at::Tensor& weight, GradientSink& sink) {
+// Where the gradient of a norm's weight goes.
+at::Tensor normGradient(const LayerPass& pass, const at::Tensor& weight, GradientSink& sink) {
   const bool full = pass.policy && !pass.policy->isLora();
   return full && weight.defined() ? sink.buffer(weight) : at::Tensor();
 }
@@ -90,11 +85,11 @@ at::Tensor attentionInputBackward(const LayerPass& pass, const LayerWeights& w, 
   const Heads target = splitHeads(spec, dqkv_TE), raw = splitHeads(spec, tape.qkv_TE);
   rmsRotateBackward(
       kernels, d.q_THK,
-      {raw.q_THK, tape.qInverseRms, w.qNorm_K, pass.angles, weightGradient(pass, w.qNorm_K, sink)},
+      {raw.q_THK, tape.qInverseRms, w.qNorm_K, pass.angles, normGradient(pass, w.qNorm_K, sink)},
       {}, target.q_THK);
   rmsRotateBackward(
       kernels, d.k_TJK,
-      {raw.k_TJK, tape.kInverseRms, w.kNorm_K, pass.angles, weightGradient(pass, w.kNorm_K, sink)},
+      {raw.k_TJK, tape.kInverseRms, w.kNorm_K, pass.angles, normGradient(pass, w.kNorm_K, sink)},
       {}, target.k_TJK);
   target.v_TJK.copy_(d.v_TJK);
   return dqkv_TE;
@@ -209,7 +204,7 @@ at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
                      tape.postNorm.inverseRms,
                      w.postNorm_D,
                      {},
-                     weightGradient(pass, w.postNorm_D, sink)},
+                     normGradient(pass, w.postNorm_D, sink)},
                     dy_TD, dMiddle_TD);
   const at::Tensor dAttended_TQ =
       projectBackward(p.o, dMiddle_TD, tape.attended_TQ, tape.oLora, sink);
@@ -223,7 +218,7 @@ at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
                      tape.inputNorm.inverseRms,
                      w.inputNorm_D,
                      {},
-                     weightGradient(pass, w.inputNorm_D, sink)},
+                     normGradient(pass, w.inputNorm_D, sink)},
                     dMiddle_TD, dx_TD);
   return dx_TD;
 }
@@ -252,10 +247,10 @@ void listTensors(const LayerPass& pass, std::vector<at::Tensor>& tensors) {
   if (pass.dropout) tensors.push_back(pass.dropout->onDevice_2T);
   if (!pass.merged) return;
   for (size_t layer = 0; layer < pass.weights.layers.size(); ++layer) {
-    for (const auto matrix : {&LayerWeights::qkv_ED, &LayerWeights::o_DHK,
-                              &LayerWeights::gateUp_2FD, &LayerWeights::down_DF}) {
-      const at::Tensor& w = pass.weights.layers[layer].*matrix;
-      if (!w.is_same(pass.model.weights.layers[layer].*matrix)) tensors.push_back(w);
+    for (const FusedMatrix& fused : kFusedMatrices) {
+      const Matrix& w = pass.weights.layers[layer].*fused.weights;
+      const Matrix& own = pass.model.weights.layers[layer].*fused.weights;
+      if (!w.isSame(own)) tensors.push_back(w.memory());
     }
   }
 }
@@ -272,7 +267,8 @@ void listTensors(const LayerTape& tape, std::vector<at::Tensor>& tensors) {
   }
   for (const LoraTape* lora : {&tape.qkvLora, &tape.oLora, &tape.gateUpLora, &tape.downLora}) {
     for (const LoraTape::Group& group : lora->groups) {
-      tensors.insert(tensors.end(), {group.input_TI, group.mask_TI, group.a, group.down_TG});
+      tensors.insert(tensors.end(),
+                     {group.input_TI, group.mask_TI, group.a.memory(), group.down_TG});
     }
   }
 }

@@ -12,7 +12,7 @@ namespace acoer {
 // What all parts of a pass multiply by.
 struct PassWeights {
   Weights weights;      // the policy's or the base's
-  bool merged = false;  // they hold the adapters (merged.h)
+  bool merged = false;  // they hold the adapters (adapters.h)
 };
 PassWeights passWeights(const Model& model, const Policy* policy,
                         const std::optional<DropoutKey>& dropout);
@@ -22,7 +22,7 @@ struct LayerPass {
   const Model& model;
   const Policy* policy;  // null: the base
   Weights weights;       // the policy's or the base's
-  bool merged = false;   // the weights hold the adapters (merged.h)
+  bool merged = false;   // the weights hold the adapters (adapters.h)
   PackedLayout layout;
   Angles angles;
   std::optional<DropoutPlan> dropout;

@@ -1,4 +1,4 @@
-#include "ops/small_products.h"
+#include "matrix/small_products.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -64,26 +64,26 @@ bool isSmallMatrix(const at::Tensor& w_OI, const at::Tensor& rows) {
 }
 
 void smallForwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const at::Tensor& w_OI,
-                      const Into& into) {
+                      double scale, bool add) {
   const int64_t outputs = w_OI.size(0), inputs = w_OI.size(1);
   withMathType(x_TI, [&](auto type) {
     using T = decltype(type);
     T* packed = scratch<T>(packedSize<T>(outputs, inputs));
     kernels::mathKernels<T>().pack(w_OI.const_data_ptr<T>(), w_OI.stride(0), outputs, inputs,
-                                   static_cast<T>(into.scale), packed);
-    multiply<T>(x_TI, packed, y_TO, into.add);
+                                   static_cast<T>(scale), packed);
+    multiply<T>(x_TI, packed, y_TO, add);
   });
 }
 
 void smallBackwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO, const at::Tensor& w_OI,
-                       const Into& into) {
+                       double scale, bool add) {
   const int64_t outputs = w_OI.size(0), inputs = w_OI.size(1);
   withMathType(dy_TO, [&](auto type) {
     using T = decltype(type);
     T* packed = scratch<T>(packedSize<T>(inputs, outputs));
     kernels::mathKernels<T>().packTransposed(w_OI.const_data_ptr<T>(), w_OI.stride(0), inputs,
-                                             outputs, static_cast<T>(into.scale), packed);
-    multiply<T>(dy_TO, packed, dx_TI, into.add);
+                                             outputs, static_cast<T>(scale), packed);
+    multiply<T>(dy_TO, packed, dx_TI, add);
   });
 }
 

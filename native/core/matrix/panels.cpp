@@ -1,24 +1,18 @@
-#include "kernels/cpu/panels.h"
+#include "matrix/panels.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "kernels/cpu/bf16_products.h"
-#include "kernels/cpu/dispatch.h"
 
 namespace acoer {
 
 using kernels::kBlockPairs;
 using kernels::kBlockPanels;
 using kernels::kPanelRows;
-
-bool inPanels(const at::Tensor& w) { return w.dim() == 4; }
-int64_t outputsOf(const at::Tensor& w) { return inPanels(w) ? w.size(0) * kPanelRows : w.size(0); }
-int64_t inputsOf(const at::Tensor& w) { return inPanels(w) ? w.size(1) * 2 : w.size(1); }
 
 bool fitsPanels(const at::Tensor& w) {
   return w.dim() == 2 && w.scalar_type() == at::kBFloat16 && w.is_cpu() && w.is_contiguous() &&
@@ -58,13 +52,7 @@ at::Tensor panelsOf(const at::Tensor& w_OI) {
   return toPanels(padded);
 }
 
-void copyRow(const at::Tensor& w, int64_t id, void* out) {
-  if (!inPanels(w)) {
-    const auto bytes = static_cast<size_t>(w.size(1) * w.element_size());
-    std::memcpy(out, static_cast<const char*>(w.const_data_ptr()) + static_cast<size_t>(id) * bytes,
-                bytes);
-    return;
-  }
+void copyPanelRow(const at::Tensor& w, int64_t id, void* out) {
   const int64_t panels = w.size(0), pairs = w.size(1);
   const auto* memory = static_cast<const uint32_t*>(w.const_data_ptr()) + id % kPanelRows;
   auto* row = static_cast<uint32_t*>(out);
@@ -73,21 +61,6 @@ void copyRow(const at::Tensor& w, int64_t id, void* out) {
     const int64_t count = std::min(kBlockPairs, pairs - block);
     for (int64_t i = 0; i < count; ++i) row[block + i] = line[i * kPanelRows];
   }
-}
-
-at::Tensor rowsOf(const at::Tensor& w, const at::Tensor& ids_N) {
-  if (!inPanels(w)) return w.index_select(0, ids_N);
-  const at::Tensor rows_NI = at::empty({ids_N.size(0), inputsOf(w)}, w.options());
-  const auto* ids = ids_N.const_data_ptr<int64_t>();
-  auto* out = writePointer<kernels::Bf16>(rows_NI);
-  at::parallel_for(0, ids_N.size(0), 16, [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n) copyRow(w, ids[n], out + n * rows_NI.size(1));
-  });
-  return rows_NI;
-}
-
-at::Tensor readyToMultiply(const at::Tensor& w_OI) {
-  return w_OI.scalar_type() == at::kBFloat16 && w_OI.is_cpu() ? panelsOf(w_OI) : w_OI;
 }
 
 }  // namespace acoer

@@ -1,0 +1,84 @@
+// Weight matrices and all products with them. In which form a matrix lies in memory is known in
+// this room alone: a new form is a member of Matrix::Form, a case in matrix.cpp and its products.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace acoer {
+
+// What forwardInto() and backwardInto() do with the product.
+struct Into {
+  bool add = false;     // to what the target holds
+  double scale = 1;     // times the product
+  at::Tensor bias_O{};  // forward only: to this instead, and rounded once; undefined: none
+};
+// Fills the rows of y with the bias, if there is one. Whether the product is to be added to y.
+bool startFrom(const at::Tensor& y_TO, const Into& into);
+
+// W [O, I]. Copies share its memory.
+class Matrix {
+ public:
+  enum class Form {
+    kPlain,   // row after row; multiplied by the library or, if small, by our own products
+    kPanels,  // bf16 on a CPU: in panels (panels.h), and there is no plain copy
+    kPacked,  // fp32 or fp64 on a CPU: plain, and packed once for many forward products
+              // (small_products.h), whose rows do not depend on each other
+  };
+
+  Matrix() = default;  // undefined
+  explicit Matrix(at::Tensor w_OI);
+  // As a model keeps it: on `device`, and on a CPU in panels if it is bf16 and of whole panels.
+  // Takes over the memory of `w_OI`, which must not be used afterwards.
+  static Matrix ofModel(const at::Tensor& w_OI, at::Device device);
+  // As products read it fastest if they are few: in panels of its own where it is bf16 on a CPU.
+  static Matrix forProducts(const at::Tensor& w_OI);
+  // The same matrix in another form, in memory of its own. Panels stay what they are.
+  Matrix in(Form form) const;
+
+  bool defined() const { return memory_.defined(); }
+  bool isSame(const Matrix& other) const { return memory_.is_same(other.memory_); }
+  Form form() const { return form_; }
+  int64_t outputs() const { return outputs_; }  // O
+  int64_t inputs() const { return inputs_; }    // I
+  at::ScalarType type() const { return memory_.scalar_type(); }
+  at::Device device() const { return memory_.device(); }
+  // The memory of W: where it is counted, moved or trained.
+  const at::Tensor& memory() const { return memory_; }
+  // W as a tensor [O, I]. Throws kInternal for a matrix in panels.
+  const at::Tensor& plain() const;
+
+  // Products are computed with grad mode off. x, dx [T, I] and y, dy [T, O] are of W's type; their
+  // rows may be parts of longer rows.
+
+  // y = x W^T. `wide`: in fp32 although x and W are bf16.
+  at::Tensor forward(const at::Tensor& x_TI, bool wide = false) const;
+  // y (+)= scale x W^T; y may be fp32 although x and W are bf16, if it is neither scaled nor added
+  // to (in panels it may be).
+  void forwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const Into& into = {}) const;
+  // dx = dy W.
+  at::Tensor backward(const at::Tensor& dy_TO) const;
+  // dx (+)= scale dy W; dx may also be of backwardType().
+  void backwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO, const Into& into = {}) const;
+  // The most precise type that backwardInto() sums in and writes: fp32 for bf16 in panels.
+  at::ScalarType backwardType() const;
+
+  // Rows W[ids], [N, I].
+  at::Tensor rows(const at::Tensor& ids_N) const;
+  // The same into `rows_NI`; takes no memory where W is plain.
+  void rowsInto(const at::Tensor& rows_NI, const at::Tensor& ids_N) const;
+  // Row W[id] to host memory; W must be on a CPU.
+  void copyRow(int64_t id, void* out) const;
+
+ private:
+  Form form_ = Form::kPlain;
+  at::Tensor memory_;  // plain or panels
+  at::Tensor packed_;  // kPacked only
+  int64_t outputs_ = 0, inputs_ = 0;
+};
+
+// dW = dy^T x, [O, I]; in fp32 for bf16 on a CPU, where the library's bf16 product is slower.
+at::Tensor weightGradient(const at::Tensor& dy_TO, const at::Tensor& x_TI);
+
+}  // namespace acoer
