@@ -98,6 +98,11 @@ const dataFields = {
     ),
 };
 
+const samplerEntry = z.strictObject({
+  name: z.string().min(1).describe('engine, or a JavaScript file.'),
+  params: z.record(z.string(), z.unknown()).default({}).describe('What the file gets as `params`.'),
+});
+
 const rolloutFields = {
   promptsPerStep: count().default(1).describe('Prompts (groups) per optimiser update.'),
   numGenerations: count(2).default(16).describe('G: completions sampled per prompt.'),
@@ -127,6 +132,12 @@ const rolloutFields = {
     .default(null)
     .describe(
       'Maximum size of the KV cache in bytes; null: a share of the memory that is free when a batch is generated, a quarter on a CPU and three quarters on a GPU.',
+    ),
+  sampler: z
+    .union([z.string().min(1), samplerEntry])
+    .default('engine')
+    .describe(
+      'What samples the completions to train on: engine, or a JavaScript file that default-exports a function which makes a sampler (docs/api.md), or {name, params}. The path is relative to the configuration file. Evaluations always sample with the engine.',
     ),
 };
 

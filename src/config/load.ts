@@ -3,6 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { AcoerError, errorMessage, whyUnreadable } from '../base/errors';
 import { readRegularFileSync } from '../base/regular-file';
 import { parseYaml } from '../base/yaml';
+import { isRecord } from '../base/json';
 import { isJavaScriptFile } from './pattern';
 import type { ConfigInput } from './options.generated';
 
@@ -46,7 +47,7 @@ function notSettings(path: string, fault: string, cause?: unknown): AcoerError {
 
 /** Resolves module paths relative to the configuration file. */
 function withModulePaths(values: Values, folder: string): ConfigInput {
-  const { rewardModules, sinks, judge } = values;
+  const { rewardModules, sinks, judge, sampler } = values;
   const inFolder = (file: unknown) => (typeof file === 'string' ? resolve(folder, file) : file);
   const paths: Values = {};
   if (typeof rewardModules === 'object' && rewardModules !== null) {
@@ -55,6 +56,10 @@ function withModulePaths(values: Values, folder: string): ConfigInput {
   }
   if (typeof judge === 'string' && isJavaScriptFile(judge)) paths['judge'] = inFolder(judge);
   if (Array.isArray(sinks)) paths['sinks'] = sinks.map(inFolder);
+  const inPlace = (name: unknown) =>
+    typeof name === 'string' && isJavaScriptFile(name) ? inFolder(name) : name;
+  if (isRecord(sampler)) paths['sampler'] = { ...sampler, name: inPlace(sampler['name']) };
+  else if (sampler !== undefined) paths['sampler'] = inPlace(sampler);
   return { ...values, ...paths };
 }
 

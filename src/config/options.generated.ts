@@ -146,6 +146,24 @@ export interface ConfigInput {
    */
   maxSlots?: number | null | undefined;
   /**
+   * What samples the completions to train on: engine, or a JavaScript file that default-exports a function which makes a sampler (docs/api.md), or {name, params}. The path is relative to the configuration file. Evaluations always sample with the engine.
+   * @default "engine"
+   */
+  sampler?:
+    | string
+    | {
+        /**
+         * engine, or a JavaScript file.
+         */
+        name: string;
+        /**
+         * What the file gets as `params`.
+         * @default {}
+         */
+        params?: Record<string, unknown> | undefined;
+      }
+    | undefined;
+  /**
    * Maximum size of the KV cache in bytes; null: a share of the memory that is free when a batch is generated, a quarter on a CPU and three quarters on a GPU.
    * @default null
    */

@@ -47,7 +47,9 @@ function requirement(issue: Issue): string {
     case 'invalid_union':
       return issue.path[0] === 'targetModules'
         ? 'must be all-linear or a list of modules'
-        : 'must be a name or a list of {name, weight, params}';
+        : issue.path[0] === 'sampler'
+          ? 'must be a name, a file or {name, params}'
+          : 'must be a name or a list of {name, weight, params}';
     default:
       return issue.message;
   }
@@ -58,6 +60,7 @@ const article = (kind: string) => `${/^[aeiou]/.test(kind) ? 'an' : 'a'} ${kind}
 /** The keys of settings that are maps. */
 const INNER_KEYS: Readonly<Record<string, readonly string[]>> = {
   reward: ['name', 'weight', 'params'],
+  sampler: ['name', 'params'],
   columns: COLUMN_ROLES,
   evalColumns: COLUMN_ROLES,
   monitor: MONITOR_KEYS,

@@ -80,7 +80,7 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
     ['temperature', 'topK', 'topP', 'minP', 'repetitionPenalty'],
     'each is a setting of its own',
   ),
-  rollout_func: absent('pass a sampler of your own to train() as `sampler`'),
+  rollout_func: differs('sampler', 'a JavaScript file; train() also takes a function'),
   use_vllm: absent(OWN_SAMPLER),
   vllm_mode: absent(OWN_SAMPLER),
   vllm_gpu_memory_utilization: differs('kvBytes', 'in bytes; null: a share of the free memory'),

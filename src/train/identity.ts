@@ -16,7 +16,7 @@ import {
 } from '../life/identity';
 import type { Inputs } from './inputs';
 import { forkCommand } from './resume';
-import { judgeFingerprints, rewardFingerprints } from '../life/modules/reward-files';
+import { judgeFingerprints, rewardFingerprints, samplerFingerprints } from '../life/modules/reward-files';
 import { storedPart } from './state';
 
 /** null: it cannot be told, because the caller of `train` gave the part itself. */
@@ -27,6 +27,8 @@ export interface Identity extends BaseIdentity {
   adapter?: Fingerprints;
   /** Empty without a judge in a file; missing in checkpoints of versions that had none. */
   judge?: Fingerprints;
+  /** Empty without a sampler in a file; missing in checkpoints of versions that had none. */
+  sampler?: Fingerprints;
   evalData: Fingerprints | null;
 }
 
@@ -40,6 +42,7 @@ export async function inputIdentity(
     rewards: await rewardFingerprints(config),
     adapter: config.adapter === null ? {} : await adapterFingerprints(config.adapter),
     judge: await judgeFingerprints(config),
+    sampler: await samplerFingerprints(config),
     evalData: evalData?.source === undefined ? null : { problems: evalData.source.fingerprint },
   };
 }
@@ -75,6 +78,16 @@ export function checkResumed(
       `${evalData?.name ?? 'The evaluation data'} no longer holds the problems this run is evaluated on, so before and after could not be compared; restore it, or continue with the new problems in a new folder: ${forkCommand(run, step)}`,
     );
   }
+}
+
+/** A sentence on a sampler's file that has changed; null: it has not, or the setting says so itself. */
+export async function samplerChange(checkpoint: StoredCheckpoint, config: Config): Promise<string | null> {
+  const before = storedPart(checkpoint).identity?.sampler ?? {};
+  const now = await samplerFingerprints(config);
+  if (Object.keys(before).length === 0 || Object.keys(now).length === 0) return null;
+  const files = changed(before, now);
+  if (files.length === 0) return null;
+  return `changed on resuming: ${files.join('; ')} (later numbers are no longer those of an uninterrupted run)`;
 }
 
 /**

@@ -9,7 +9,7 @@ export type {
 } from '../life/events';
 export { type MonitorCourse, type PeakComparison, runVerdict, type RunVerdict } from './verdict';
 export type { Sink, SinkMaker } from '../life/sink';
-export type { SamplerMaker } from './opened';
+export type { SamplerMaker } from './sampler';
 export { onlySettings } from '../life/call';
 export { TRAIN_CALL, type TrainOptions, type TrainSettings } from './options';
 export { train, TrainRun } from './train';

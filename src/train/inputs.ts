@@ -15,6 +15,7 @@ import { noteUnanswerable, skippedPrompts } from './long-prompts';
 import { openJudge, type OpenedJudge } from './judging';
 import { EVALUATION_ROWS, ROWS, withAbsoluteNames, withLastingModel } from '../life/names';
 import type { PlainParts } from './plain';
+import { openSampler, withAbsoluteFile, type BoundSampler } from './sampler';
 import { openRewardModule } from '../life/modules/reward-module';
 
 /** Parts that the caller may bring; the others are made from the configuration. */
@@ -32,6 +33,7 @@ export type OwnParts = GivenParts & PlainParts;
 export interface Inputs {
   rewards: WeightedReward[];
   judge: OpenedJudge;
+  makeSampler: BoundSampler;
   modelDirectory: string;
   /** Read from the model's config.json. */
   planned: PlannedModel;
@@ -140,12 +142,13 @@ async function openData(
 
 /** Absolute paths, because a run may be resumed from another folder. */
 export function withAbsolutePaths(config: Config): Config {
-  const { rewardModules, judge } = config;
+  const { rewardModules, judge, sampler } = config;
   const modules = Object.entries(rewardModules).map(([name, file]) => [name, resolve(file)]);
   return {
     ...withAbsoluteNames(config),
     rewardModules: Object.fromEntries(modules) as Record<string, string>,
     judge: isJudgeFile(judge) ? resolve(judge) : judge,
+    sampler: withAbsoluteFile(sampler),
   };
 }
 
@@ -201,6 +204,7 @@ export async function openInputs(
     throw error;
   });
   try {
+    const makeSampler = await openSampler(config, parts.sampler);
     const { directory: modelDirectory } = await resolveModel(config.model, options);
     const planned = await readPlannedModel(modelDirectory);
     assertRoomForPrompt(config, planned);
@@ -218,7 +222,7 @@ export async function openInputs(
     }
     const identity = await inputIdentity(config, { tokenizer, evalData });
     const data = { trainData, skippedRows, evalData };
-    return { rewards, judge, modelDirectory, planned, tokenizer, ...data, identity };
+    return { rewards, judge, makeSampler, modelDirectory, planned, tokenizer, ...data, identity };
   } catch (error) {
     await closeInputs({ rewards, judge });
     throw error;

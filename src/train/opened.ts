@@ -1,6 +1,4 @@
 /** Engine, model and policy of a run, opened last, and the record of all that is open. */
-import { needMethods } from '../base/border';
-import { AcoerError, errorMessage } from '../base/errors';
 import type { Config } from '../config';
 import type { Model, Policy } from '../engine/types';
 import { loadTrained, type Loaded } from '../life/loading';
@@ -8,8 +6,7 @@ import { scheduleOf } from '../life/policy';
 import { resolveLoss } from '../losses';
 import { assertFits, promptLimit, type Plan } from '../plan';
 import { Ranks, type ProcessGroup } from '../ranks';
-import { EngineSampler, type Sampler } from '../sampling';
-import type { Tokenizer } from '../tokenizer';
+import { EngineSampler } from '../sampling';
 import type { LoopContext } from '../grpo/context';
 import type { TrainEvent } from '../life/events';
 import { checkModel, type Identity } from './identity';
@@ -27,16 +24,6 @@ export interface Opened extends TrainOpening, OpenedModel, Life<TrainEvent> {
   directory: TrainOpening['directory'];
 }
 
-/**
- * Makes a sampler from what it may need: the engine's own sampler, the policy to copy weights from, and the
- * tokenizer. If it computes log-probs in another way than the engine, set `importanceSamplingCorrection`.
- */
-export type SamplerMaker = (parts: {
-  engineSampler: Sampler;
-  policy: Policy;
-  tokenizer: Tokenizer;
-}) => Sampler;
-
 export interface OpenedModel extends Loaded {
   loop: LoopContext;
   /** What the run trusts. */
@@ -49,7 +36,7 @@ export interface OpenedModel extends Loaded {
 export const openReference = async (model: Model, { adapter }: Config): Promise<Policy | null> =>
   adapter === null ? null : model.loadAdapter(adapter);
 
-interface OpenModelOptions extends Pick<TrainOptions, 'engine' | 'signal' | 'ignorePlan' | 'sampler'> {
+interface OpenModelOptions extends Pick<TrainOptions, 'engine' | 'signal' | 'ignorePlan'> {
   /** The processes that train together. Default: this one alone. */
   processes?: ProcessGroup;
   /** Called with one sentence when a memory limit is lowered. */
@@ -85,27 +72,11 @@ export async function openModel(
   );
 }
 
-/** @throws SAMPLER_FAILED when the user's function throws; BAD_ARGUMENT when it makes no sampler */
-function madeSampler(make: SamplerMaker, parts: Parameters<SamplerMaker>[0]): Sampler {
-  let sampler: Sampler;
-  try {
-    sampler = make(parts);
-  } catch (cause) {
-    throw new AcoerError('SAMPLER_FAILED', `sampler() failed: ${errorMessage(cause)}`, { cause });
-  }
-  needMethods('what sampler() returns', sampler, ['sample', 'follow']);
-  return sampler;
-}
-
 function loopContext(
   config: Config,
-  { rewards, judge, tokenizer, trainData: dataset, planned, skippedRows }: Inputs,
+  { rewards, judge, makeSampler, tokenizer, trainData: dataset, planned, skippedRows }: Inputs,
   loaded: Pick<LoopContext, 'engine' | 'model' | 'policy' | 'reference' | 'watch'>,
-  {
-    sampler = ({ engineSampler }) => engineSampler,
-    processes,
-    warn,
-  }: Pick<OpenModelOptions, 'sampler' | 'processes' | 'warn'>,
+  { processes, warn }: Pick<OpenModelOptions, 'processes' | 'warn'>,
 ): LoopContext {
   const { model, policy } = loaded;
   const memory = new MemoryLimits(config, { warn });
@@ -124,6 +95,6 @@ function loopContext(
     schedule: scheduleOf(config),
     memory,
     ranks: new Ranks(processes),
-    sampler: madeSampler(sampler, { engineSampler, policy, tokenizer }),
+    sampler: makeSampler({ engineSampler, policy, tokenizer }),
   };
 }

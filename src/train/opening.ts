@@ -10,7 +10,7 @@ import { storedCommit } from '../life/names';
 import { judgedBy } from '../life/tensorboard';
 import { listRewards } from '../rewards/registry';
 import { readRunDirectory, type RunDirectory, type StoredCheckpoint } from '../run';
-import { checkModules, checkResumed } from './identity';
+import { checkModules, checkResumed, samplerChange } from './identity';
 import {
   closeInputs,
   openInputs,
@@ -117,8 +117,11 @@ export const GRPO: Method<Config, Inputs, TrainAsked> = {
   modules: modulesOf,
   named: ({ settings }) => filesNamed(settings),
   lasting: (config, { fetching }) => withLastingNames(config, fetching),
-  checkModules: (run, checkpoint, config, { acceptChanged }) =>
-    checkModules(run, checkpoint, config, acceptChanged),
+  async checkModules(run, checkpoint, config, { acceptChanged, fetching }) {
+    const change = await samplerChange(checkpoint, config);
+    if (change !== null) fetching.onNotice?.(change);
+    return checkModules(run, checkpoint, config, acceptChanged);
+  },
   openInputs: (config, { parts, fetching }) => openInputs(config, parts, fetching),
   closeInputs,
   checkInputs(run, checkpoint, inputs, config) {

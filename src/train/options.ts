@@ -12,7 +12,6 @@ import { givenTokenizer } from '../tokenizer';
 import type { TrainEvent } from '../life/events';
 import type { ForkPoint } from './fork';
 import type { GivenParts } from './inputs';
-import type { SamplerMaker } from './opened';
 import type { PlainOptions } from './plain';
 
 /** Settings of the configuration, which override those of a preset: what a file can hold. */
@@ -51,8 +50,6 @@ export interface TrainOptions extends PlainOptions, GivenParts {
    * Default false.
    */
   exitWhenBlocked?: boolean;
-  /** Makes the sampler for rollouts. Default: the engine's. Evaluations always sample with the engine. */
-  sampler?: SamplerMaker;
   /** How long to wait for space on a full disk. */
   patience?: Patience;
   /** Ends the run at once with INTERRUPTED; it can be resumed from the last finished step. */
@@ -63,7 +60,14 @@ export interface TrainOptions extends PlainOptions, GivenParts {
 }
 
 const { rows, code, codes, objects } = OWN_FORMS;
-const OWN = { dataset: rows, evalDataset: rows, reward: codes, judge: code, sinks: objects } as const;
+const OWN = {
+  dataset: rows,
+  evalDataset: rows,
+  reward: codes,
+  judge: code,
+  sampler: code,
+  sinks: objects,
+} as const;
 
 /** A record, so that none can be forgotten. */
 const OPTIONS: Record<Exclude<keyof TrainOptions, keyof typeof OWN>, true> = {
@@ -75,7 +79,6 @@ const OPTIONS: Record<Exclude<keyof TrainOptions, keyof typeof OWN>, true> = {
   signal: true,
   onEvent: true,
   ignorePlan: true,
-  sampler: true,
   engine: true,
   tokenizer: true,
   trainData: true,
@@ -125,10 +128,9 @@ function checkTrust({ trust = false, resume, fork }: TrainOptions): void {
  */
 export function givenOptions(settings: TrainSettings, options: TrainOptions): TrainOptions {
   checkCall(TRAIN_CALL, settings, options);
-  const { signal, onEvent, sampler, sinks, engine, tokenizer, trainData, evalData } = options;
+  const { signal, onEvent, sinks, engine, tokenizer, trainData, evalData } = options;
   needSignal('signal', signal);
   if (onEvent !== undefined) needFunction('onEvent', onEvent);
-  if (sampler !== undefined) needFunction('sampler', sampler);
   if (engine !== undefined) needMethods('engine', engine, ['loadModel', 'memory', 'dispose']);
   checkSinks(sinks);
   if (options.resume !== undefined && options.fork !== undefined) {

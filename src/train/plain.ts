@@ -10,6 +10,7 @@ import type { RewardDefinition } from '../rewards';
 import { isBuiltIn } from '../rewards/registry';
 import { definitionOf, type RewardFunction } from '../rewards/user';
 import type { Row } from '../base/types';
+import { functionSamplerName, type SamplerMaker } from './sampler';
 
 type RewardEntry = Extract<NonNullable<ConfigInput['reward']>, readonly unknown[]>[number];
 
@@ -23,6 +24,8 @@ export interface PlainOptions {
   reward?: RewardFunction | readonly (RewardFunction | RewardEntry)[] | undefined;
   /** Decides whether a completion is right. */
   judge?: JudgeFunction | undefined;
+  /** Makes the sampler for rollouts. Evaluations always sample with the engine. */
+  sampler?: SamplerMaker | undefined;
 }
 
 /** What was given as code and data. */
@@ -31,9 +34,10 @@ export interface PlainParts {
   evalRows?: readonly Row[];
   rewards?: ReadonlyMap<string, RewardDefinition>;
   judge?: JudgeFunction;
+  sampler?: SamplerMaker;
 }
 
-type Settings = Pick<ConfigInput, 'dataset' | 'evalDataset' | 'reward' | 'judge'>;
+type Settings = Pick<ConfigInput, 'dataset' | 'evalDataset' | 'reward' | 'judge' | 'sampler'>;
 
 /** A function's own name; a number follows the second of that name. */
 function nameFor(reward: RewardFunction, taken: ReadonlySet<string>): string {
@@ -78,7 +82,7 @@ function rewardParts(reward: PlainOptions['reward']): {
 }
 
 /** The parts of a run that were given as code and data, and the settings that name them. */
-export function plainParts({ dataset, evalDataset, reward, judge }: PlainOptions): {
+export function plainParts({ dataset, evalDataset, reward, judge, sampler }: PlainOptions): {
   settings: Settings;
   parts: PlainParts;
 } {
@@ -89,12 +93,14 @@ export function plainParts({ dataset, evalDataset, reward, judge }: PlainOptions
       ...(dataset && { dataset: memoryName(ROWS) }),
       ...(evalDataset && { evalDataset: memoryName(EVALUATION_ROWS) }),
       ...(judge && { judge: functionJudgeName(judge) }),
+      ...(sampler && { sampler: functionSamplerName(sampler) }),
     },
     parts: {
       ...(rewards && { rewards }),
       ...(dataset && { trainRows: dataset }),
       ...(evalDataset && { evalRows: evalDataset }),
       ...(judge && { judge }),
+      ...(sampler && { sampler }),
     },
   };
 }

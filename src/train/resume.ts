@@ -36,6 +36,7 @@ const effects: Changeable<Config>['effects'] = {
   adapter: 'place',
   rewardModules: 'place',
   judge: 'place',
+  sampler: 'prompts',
 };
 
 /** The command that continues from a step of `run` when it cannot be resumed. */

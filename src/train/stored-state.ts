@@ -68,6 +68,7 @@ const STATE = z.looseObject({
       rewards: fingerprints,
       adapter: fingerprints.optional(),
       judge: fingerprints.optional(),
+      sampler: fingerprints.optional(),
       evalData: fingerprints.nullable(),
     })
     .optional(),

@@ -1,5 +1,5 @@
 /**
- * Which of the user's modules may run. A run's folder names code (judge, rewards, sinks) and may come from
+ * Which of the user's modules may run. A run's folder names code (judge, rewards, sampler, sinks) and may come from
  * somebody else, so a file that only it names is loaded if the user named that very file, in that very place, on
  * this machine before. What was named is kept in the user's state folder and never read from a run.
  */
@@ -13,19 +13,19 @@ import { isJudgeFile } from '../../judges';
 import { isRecord } from '../../base/json';
 import { readRegularFileSync } from '../../base/regular-file';
 import { temporaryName, writeFileAtomic } from '../../run';
-import { moduleFingerprints, usedRewardModules } from './reward-files';
+import { moduleFingerprints, samplerFile, usedRewardModules } from './reward-files';
 
 const MAX_RECORD_BYTES = 1 << 16;
 
 /** A module that a configuration names. */
 export interface UserModule {
-  kind: 'judge' | 'reward' | 'sink';
+  kind: 'judge' | 'reward' | 'sampler' | 'sink';
   /** A reward's name. */
   name?: string;
   path: string;
 }
 
-type Naming = Pick<Config, 'judge' | 'sinks' | 'reward' | 'rewardModules'>;
+type Naming = Pick<Config, 'judge' | 'sampler' | 'sinks' | 'reward' | 'rewardModules'>;
 
 export const judgeModule = ({ judge }: Pick<Config, 'judge'>): UserModule[] =>
   isJudgeFile(judge) ? [{ kind: 'judge', path: judge }] : [];
@@ -39,13 +39,19 @@ export function modulesOf(config: Naming): UserModule[] {
   return [
     ...judgeModule(config),
     ...rewards.map(([name, path]) => ({ kind: 'reward' as const, name, path })),
+    ...samplerFile(config).map((path) => ({ kind: 'sampler' as const, path })),
     ...sinkModules(config),
   ];
 }
 
 /** The files that settings of the user name, whether they are used or not. */
-export function filesNamed({ judge, sinks = [], rewardModules = {} }: ConfigInput): string[] {
-  return [...(judge === undefined ? [] : [judge]), ...sinks, ...Object.values(rewardModules)];
+export function filesNamed({ judge, sampler, sinks = [], rewardModules = {} }: ConfigInput): string[] {
+  return [
+    ...(judge === undefined ? [] : [judge]),
+    ...samplerFile({ sampler }),
+    ...sinks,
+    ...Object.values(rewardModules),
+  ];
 }
 
 /** @throws where there is no home folder */

@@ -1,8 +1,9 @@
-/** SHA-256 of the user's code: each module of rewards and judge, and what it imports by a relative path. */
+/** SHA-256 of the user's code: each module of rewards, judge and sampler, and what it imports by a relative path. */
 import { createHash } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
-import type { Config } from '../../config';
+import type { Config, ConfigInput } from '../../config';
+import { isJavaScriptFile } from '../../config/pattern';
 import { AcoerError, whyUnreadable } from '../../base/errors';
 import { isJudgeFile } from '../../judges';
 import type { Fingerprints } from '../../models';
@@ -58,6 +59,18 @@ export async function moduleFingerprints(name: string, file: string): Promise<Fi
 /** Empty without a judge in a file. */
 export const judgeFingerprints = async ({ judge }: Pick<Config, 'judge'>): Promise<Fingerprints> =>
   isJudgeFile(judge) ? moduleFingerprints('the judge', judge) : {};
+
+/** The file of the sampler; none for another. */
+export function samplerFile({ sampler = '' }: Pick<ConfigInput, 'sampler'>): string[] {
+  const name = typeof sampler === 'string' ? sampler : sampler.name;
+  return isJavaScriptFile(name) ? [name] : [];
+}
+
+/** Empty without a sampler in a file. */
+export async function samplerFingerprints(config: Pick<Config, 'sampler'>): Promise<Fingerprints> {
+  const [file] = samplerFile(config);
+  return file === undefined ? {} : moduleFingerprints('the sampler', file);
+}
 
 /** The modules of the rewards in use, by name. */
 export function usedRewardModules({

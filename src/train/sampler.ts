@@ -1,0 +1,93 @@
+/** What samples a run's completions: the engine, a sampler in the user's file, or one that a program gave. */
+import { resolve } from 'node:path';
+import { needMethods } from '../base/border';
+import type { Config } from '../config';
+import { didYouMean } from '../config/nearest';
+import { isJavaScriptFile } from '../config/pattern';
+import { badConfig } from '../config/problems';
+import type { Policy } from '../engine/types';
+import { AcoerError, errorMessage } from '../base/errors';
+import { importDefault } from '../life/modules/import-default';
+import type { Sampler } from '../sampling';
+import type { Tokenizer } from '../tokenizer';
+
+/**
+ * Makes a sampler from what it may need: the engine's own sampler, the policy to copy weights from, and the
+ * tokenizer. If it computes log-probs in another way than the engine, set `importanceSamplingCorrection`.
+ */
+export type SamplerMaker = (parts: {
+  engineSampler: Sampler;
+  policy: Policy;
+  tokenizer: Tokenizer;
+  /** `params` of the setting; empty for a function that a program gave. */
+  params: Readonly<Record<string, unknown>>;
+}) => Sampler;
+
+/** A maker with its parameters. */
+export type BoundSampler = (parts: Omit<Parameters<SamplerMaker>[0], 'params'>) => Sampler;
+
+type Named = Pick<Config, 'sampler'>;
+
+const ENGINE = 'engine';
+const FUNCTION = 'function:';
+
+/** The name in a run's configuration of a function that was given to `train`. */
+export const functionSamplerName = (maker: SamplerMaker): string => `${FUNCTION}${maker.name || 'sampler'}`;
+
+const named = ({ sampler }: Named): { name: string; params: Readonly<Record<string, unknown>> } =>
+  typeof sampler === 'string' ? { name: sampler, params: {} } : sampler;
+
+/** A file by its absolute path. */
+export function withAbsoluteFile(sampler: Config['sampler']): Config['sampler'] {
+  const { name } = named({ sampler });
+  if (!isJavaScriptFile(name)) return sampler;
+  return typeof sampler === 'string' ? resolve(name) : { ...sampler, name: resolve(name) };
+}
+
+/** @throws SAMPLER_FAILED when the user's function throws; BAD_ARGUMENT when it makes no sampler */
+function bound(make: SamplerMaker, params: Readonly<Record<string, unknown>>): BoundSampler {
+  return (parts) => {
+    let sampler: Sampler;
+    try {
+      sampler = make({ ...parts, params });
+    } catch (cause) {
+      throw new AcoerError('SAMPLER_FAILED', `sampler() failed: ${errorMessage(cause)}`, { cause });
+    }
+    needMethods('what sampler() returns', sampler, ['sample', 'follow']);
+    return sampler;
+  };
+}
+
+async function makerIn(path: string): Promise<SamplerMaker> {
+  const refused = (why: string, cause?: unknown) =>
+    new AcoerError('BAD_CONFIG', `Cannot use the sampler in ${path}: ${why}`, { cause });
+  const made = await importDefault(path).catch((cause: unknown) => {
+    throw refused(errorMessage(cause), cause);
+  });
+  if (typeof made === 'function') return made as SamplerMaker;
+  throw refused('its default export must be a function that makes a sampler');
+}
+
+/**
+ * What `config.sampler` names. A module is loaded into this process: a sampler works with the policy, which no thread
+ * can share.
+ * @param own the function that was given to `train`
+ * @throws BAD_CONFIG for an unknown name or a module that is no sampler; BAD_INPUT for a function that is not here
+ */
+export async function openSampler(config: Named, own?: SamplerMaker): Promise<BoundSampler> {
+  const { name, params } = named(config);
+  if (name.startsWith(FUNCTION)) {
+    if (own !== undefined && functionSamplerName(own) === name) return bound(own, {});
+    throw new AcoerError(
+      'BAD_INPUT',
+      `The sampler ${name} was a function of the training program; pass it again to train() as sampler, or set sampler to engine or to a file.`,
+    );
+  }
+  if (isJavaScriptFile(name)) return bound(await makerIn(name), params);
+  const hint = didYouMean(name, [ENGINE]) || `; it is ${ENGINE} or a JavaScript file`;
+  if (name !== ENGINE)
+    throw badConfig([{ path: 'sampler', message: `there is no sampler "${name}"${hint}` }]);
+  const unused = Object.keys(params);
+  if (unused.length === 0) return ({ engineSampler }) => engineSampler;
+  throw badConfig(unused.map((key) => ({ path: `sampler.params.${key}`, message: 'unknown setting' })));
+}
