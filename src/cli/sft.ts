@@ -4,7 +4,17 @@ import { parseAssignments, readConfigFile } from '../config';
 import { AcoerError } from '../base/errors';
 import { printableLine } from '../base/printable';
 import { latestRun } from '../run';
-import { describeSft, goOn, sft, type SftEvent, type SftOptions, type SftSummary } from '../sft';
+import {
+  describeSft,
+  goOn,
+  sft,
+  SFT_CALL,
+  type SftEvent,
+  type SftInput,
+  type SftOptions,
+  type SftSummary,
+} from '../sft';
+import { onlySettings } from '../train';
 import { addEngineSettings, collect, integer, number, path } from './command';
 import { DownloadView } from './download';
 import { endIfStuck, untilSecondSignal } from './interrupt';
@@ -27,7 +37,7 @@ interface SftFlags {
   learningRate?: number;
   seed?: number;
   device?: string;
-  dtype?: SftOptions['dtype'];
+  dtype?: SftInput['dtype'];
   threads?: number;
   json?: boolean;
   describe?: boolean;
@@ -75,36 +85,21 @@ function settingsOf({
   return { model, adapter, full, dataset, maxSteps, learningRate, seed, device, dtype, threads };
 }
 
-/** What `sft` takes besides settings. */
-const CALL_OPTIONS: readonly (keyof SftOptions)[] = [
-  'out',
-  'resume',
-  'trust',
-  'signal',
-  'onEvent',
-  'hangGraceMs',
-  'exitWhenBlocked',
-  'patience',
-  'ignorePlan',
-];
-
-/** Later layers over earlier ones; what is not given is left to the run or the defaults. */
-function sftOptions(configPath: string | undefined, flags: SftFlags): SftOptions {
+/** What `sft` is called with: later layers over earlier ones; what is not given is left to the run or the defaults. */
+function sftCall(configPath: string | undefined, flags: SftFlags): [SftInput, SftOptions] {
   const layers: object[] = [
     ...(configPath === undefined ? [] : [readConfigFile(configPath)]),
     settingsOf(flags),
     parseAssignments(flags.set),
   ];
   const given = layers.flatMap((layer) => Object.entries(layer)).filter(([, value]) => value !== undefined);
-  const settings = Object.fromEntries(given) as SftOptions;
-  const own = CALL_OPTIONS.find((name) => Object.hasOwn(settings, name));
-  if (own !== undefined) throw new AcoerError('BAD_CONFIG', `Configuration: ${own}: unknown setting`);
+  const settings = onlySettings(SFT_CALL, Object.fromEntries(given) as SftInput);
   if (flags.resume === undefined) {
     if (flags.trust === true) throw new AcoerError('BAD_CONFIG', '--trust goes with --resume.');
-    return { ...settings, out: flags.out };
+    return [settings, { out: flags.out }];
   }
   const resume = typeof flags.resume === 'string' ? flags.resume : (flags.out ?? latestRun('runs'));
-  return { ...settings, resume, ...(flags.trust === true && { trust: true }) };
+  return [settings, { resume, ...(flags.trust === true && { trust: true }) }];
 }
 
 /** Time between two lines of progress; the last step always has one. */
@@ -220,7 +215,7 @@ async function runSft(configPath: string | undefined, flags: SftFlags): Promise<
     printText(describeSft().trimEnd());
     return;
   }
-  const options = sftOptions(configPath, flags);
+  const [settings, options] = sftCall(configPath, flags);
   const view = new SftView(flags.json === true);
   const controller = new AbortController();
   const stop = (): void => {
@@ -232,7 +227,7 @@ async function runSft(configPath: string | undefined, flags: SftFlags): Promise<
   const { signal } = controller;
   const called = { signal, onEvent, exitWhenBlocked: true, ignorePlan: flags.ignorePlan };
   const work = () =>
-    sft({ ...options, ...called }).catch((error: unknown) => {
+    sft(settings, { ...options, ...called }).catch((error: unknown) => {
       endIfStuck(error);
       throw error;
     });

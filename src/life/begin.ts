@@ -1,4 +1,5 @@
 /** From an opened folder to a run that is ready for its first step. */
+import type { RunOptions } from './call';
 import type { CommonEvent, RunEvent } from './events';
 import { RunDriver } from './driver';
 import { leaveDirectory, startLife, type Life } from './life';
@@ -14,18 +15,9 @@ import {
 } from './method';
 import { trackers } from './own-sinks';
 import { openSinks, type Sinks } from './sinks';
-import type { Sink } from './sink';
-import { writeJsonAtomic, type Patience } from '../run';
+import { writeJsonAtomic } from '../run';
 
-/** What the process that holds a run gives to it, whatever the method. */
-export interface RunOptions {
-  /** Where the run's numbers go besides its own files: objects, or modules as in a configuration. */
-  sinks?: readonly (Sink | string)[] | undefined;
-  signal?: AbortSignal | undefined;
-  patience?: Patience | undefined;
-  hangGraceMs?: number | undefined;
-  exitWhenBlocked?: boolean | undefined;
-}
+type BeginOptions = Pick<RunOptions, 'sinks' | 'signal' | 'patience' | 'hangGraceMs' | 'exitWhenBlocked'>;
 
 /** Tells the caller what happens and, once they are open, the sinks. */
 export class Teller<Event extends RunEvent> {
@@ -60,7 +52,7 @@ export interface Beginning<
 async function openOwnSinks<Settings extends LifeSettings, Inputs, Given extends Asked>(
   method: Method<Settings, Inputs, Given>,
   { directory, config, inputs, resumed }: Opening<Settings, Inputs>,
-  { sinks = [], signal }: RunOptions,
+  { sinks = [], signal }: BeginOptions,
   warn: (message: string) => void,
 ): Promise<Sinks> {
   try {
@@ -85,7 +77,7 @@ export async function beginRun<
 >(
   method: Method<Settings, Inputs, Given>,
   opening: Opening<Settings, Inputs>,
-  options: RunOptions,
+  options: BeginOptions,
   teller: Teller<Event>,
   { announce, load, start }: Beginning<Settings, Inputs, NoInfer<Event>, Model, Step, Summary>,
 ): Promise<RunDriver<Step, Summary>> {

@@ -2,10 +2,60 @@
  * The two arguments with which a program begins a run: settings, which config.json holds and a file can name, and
  * options, which only a process holds. What stands in the wrong one is named with its place.
  */
-import { needObject, shownValue } from '../base/border';
+import { needFunction, needObject, needSignal, shownValue } from '../base/border';
 import { didYouMean } from '../config/nearest';
 import { badConfig } from '../config/problems';
 import { AcoerError } from '../base/errors';
+import type { Patience } from '../run';
+import type { Sink } from './sink';
+import { checkSinks } from './sinks';
+
+/** What the process that holds a run gives to it, whatever the method. */
+export interface RunOptions<Event = never> {
+  /** Where the run's numbers go besides its own files and the modules that the setting `sinks` names. */
+  sinks?: readonly Sink[] | undefined;
+  /** The run's folder. Default: runs/<date>-<name>. */
+  out?: string | undefined;
+  /** Folder of a run to resume under its own configuration; some settings may be changed. */
+  resume?: string | undefined;
+  /**
+   * With `resume` or a fork: load the code in files that the run names, although nobody named them on this machine
+   * (SECURITY.md). Files that the settings name need no trust.
+   * @default false
+   */
+  trust?: boolean | undefined;
+  /** How long a cancelled, hung call may take to return before the run ends without it. Default 30,000 ms. */
+  hangGraceMs?: number | undefined;
+  /**
+   * Ends this process with exit code 1 when its main thread is blocked for longer than the watchdog allows
+   * and `onHang` is `stop`: nothing else can end such a run. For programs that do nothing but the run.
+   * Default false.
+   */
+  exitWhenBlocked?: boolean | undefined;
+  /** How long to wait for space on a full disk. */
+  patience?: Patience | undefined;
+  /** Ends the run with INTERRUPTED; it can be resumed. */
+  signal?: AbortSignal | undefined;
+  onEvent?: ((event: Event) => void) | undefined;
+  /** Start even if the plan says the run will not fit in memory. Default false: BAD_CONFIG before loading. */
+  ignorePlan?: boolean | undefined;
+}
+
+/** A record, so that none can be forgotten. */
+const NAMES: Record<Exclude<keyof RunOptions, 'sinks'>, true> = {
+  out: true,
+  resume: true,
+  trust: true,
+  signal: true,
+  onEvent: true,
+  ignorePlan: true,
+  patience: true,
+  hangGraceMs: true,
+  exitWhenBlocked: true,
+};
+
+/** Options of every call that are no settings. */
+export const RUN_OPTIONS: readonly string[] = Object.keys(NAMES);
 
 /** A setting whose value a program may also give itself, as the option of the same name. */
 export interface OwnForm {
@@ -94,13 +144,14 @@ function checkOptions({ call, settings, options, own }: CallForm, values: object
     const value = (values as Record<string, unknown>)[name];
     if (value === undefined || !byName(value)) continue;
     throw refused(
-      `The option ${name} must be ${takes}, not ${shownValue(value)}; by name it is a setting: ${call}({ ${name} }, options).`,
+      `${name} must be ${takes}, not ${shownValue(value)}; by name it is a setting: ${call}({ ${name} }, options).`,
     );
   }
 }
 
 /**
- * Checks that each name stands where it belongs; values of settings are checked with the configuration.
+ * Checks that each name stands where it belongs, and the options that every call has; values of settings are checked
+ * with the configuration.
  * @throws BAD_ARGUMENT
  */
 export function checkCall(form: CallForm, settings: unknown, options: unknown): void {
@@ -108,6 +159,10 @@ export function checkCall(form: CallForm, settings: unknown, options: unknown): 
   needObject(`the options of ${form.call}()`, options);
   checkSettings(form, settings as object);
   checkOptions(form, options as object);
+  const { signal, onEvent, sinks } = options as RunOptions;
+  needSignal('signal', signal);
+  if (onEvent !== undefined) needFunction('onEvent', onEvent);
+  checkSinks(sinks);
 }
 
 /** The same settings, read from a file or a command line, where no option can stand. @throws BAD_CONFIG */

@@ -129,21 +129,19 @@ export class Sinks {
 /**
  * The sinks of a run besides its own files: objects as they are, and one made by each module of `config.sinks`.
  * @param built what the run brings itself, each with its name in messages
- * @param given the objects and paths among the options `sinks`, if the caller gave any
+ * @param given the option `sinks`, if the caller gave any
  * @throws BAD_CONFIG for a module that cannot be loaded or makes no sink; the sinks made so far are closed
  */
 export async function openSinks(
   built: readonly [name: string, sink: Sink][],
-  given: readonly (Sink | string)[],
+  given: readonly Sink[],
   run: { directory: string; config: SinkSettings },
   warn: (message: string) => void,
   signal?: AbortSignal,
 ): Promise<Sinks> {
   const { sinks: modules, sinkTimeoutMs: timeoutMs } = run.config;
   const entries: Entry[] = built.map(([name, sink]) => ({ name, sink, keepsTime: true }));
-  given.forEach((sink, i) => {
-    if (typeof sink !== 'string') entries.push({ name: `${i + 1} of train()`, sink, keepsTime: false });
-  });
+  given.forEach((sink, i) => entries.push({ name: `${i + 1} of train()`, sink, keepsTime: false }));
   try {
     for (const path of modules) {
       const module = await openSinkModule({ name: basename(path), path, run }, timeoutMs, signal);
@@ -162,9 +160,7 @@ export function checkSinks(given: unknown): void {
   if (!Array.isArray(given)) throw badArgument('sinks', 'a list', given);
   given.forEach((sink: unknown, i) => {
     const what = `sinks[${i}]`;
-    if (typeof sink === 'string') return;
-    if (typeof sink === 'function' || !isRecord(sink))
-      throw badArgument(what, 'an object or the path of a module', sink);
+    if (typeof sink === 'function' || !isRecord(sink)) throw badArgument(what, 'an object', sink);
     for (const call of SINK_CALLS) if (sink[call] !== undefined) needFunction(`${what}.${call}`, sink[call]);
   });
 }

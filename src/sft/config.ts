@@ -145,7 +145,7 @@ export type SftConfig = z.output<typeof sftSchema>;
 /** The settings a user may give. */
 export type SftInput = Partial<z.input<typeof sftSchema>>;
 
-const KEYS = Object.keys(sftSchema.shape);
+export const SFT_KEYS: readonly string[] = Object.keys(sftSchema.shape);
 
 /** Names of TRL's SFTConfig that mean something else to `train`. */
 const TRL_NAMES: Readonly<Record<string, string>> = {
@@ -184,7 +184,9 @@ function hint(name: string): string {
   if (Object.hasOwn(train, name)) return '; it is a setting of `acoer train` only';
   const trl = trlHint(name);
   const named = [...trl.matchAll(/`(\w+)`/g)].map(([, setting]) => setting!);
-  return trl !== '' && named.every((setting) => KEYS.includes(setting)) ? trl : didYouMean(name, KEYS);
+  return trl !== '' && named.every((setting) => SFT_KEYS.includes(setting))
+    ? trl
+    : didYouMean(name, SFT_KEYS);
 }
 
 /** The embedded model is asked as its preset of `train` asks it: it knows no other letters. */
@@ -209,7 +211,7 @@ export function resolveSft(layers: readonly SftInput[]): SftConfig {
   }
   const { data, error } = sftSchema.safeParse({ ...ownPrompt(given['model']), ...given });
   if (error !== undefined) {
-    throw badConfig(error.issues.flatMap((issue) => problemsOf(issue, given, KEYS, hint)));
+    throw badConfig(error.issues.flatMap((issue) => problemsOf(issue, given, SFT_KEYS, hint)));
   }
   const config = withFullDtype(data);
   const problems = [...commonProblems(config), ...evaluationProblems(config)];

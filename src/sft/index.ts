@@ -1,6 +1,6 @@
 /** Supervised fine-tuning: a warm start before GRPO. */
 export { goOn } from './card';
-export { resolveSft, type SftConfig } from './config';
+export { resolveSft, type SftConfig, type SftInput } from './config';
 export { describeSft } from './describe';
 export type { SftEvent, SftSummary } from '../life/events';
-export { sft, type SftOptions } from './sft';
+export { sft, SFT_CALL, type SftOptions } from './sft';

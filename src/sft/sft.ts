@@ -1,82 +1,53 @@
 /** `sft`: supervised fine-tuning in one call. */
-import { needFunction, needObject, needSignal } from '../base/border';
 import { memoryName } from '../data';
 import { beginRun, Teller } from '../life/begin';
+import { checkCall, OWN_FORMS, RUN_OPTIONS, type CallForm, type RunOptions } from '../life/call';
 import type { RunDriver } from '../life/driver';
 import type { SftEvent, SftSummary } from '../life/events';
 import { setUpError } from '../life/life';
 import type { MadeStep } from '../life/method';
 import { EVALUATION_ROWS, ROWS } from '../life/names';
 import { openNew, openResumed } from '../life/opening';
-import { checkSinks } from '../life/sinks';
-import type { Sink } from '../life/sink';
-import type { Patience } from '../run';
 import type { Row } from '../base/types';
-import type { SftInput } from './config';
+import { SFT_KEYS, type SftInput } from './config';
 import type { SftOpenOptions } from './inputs';
 import { openSftModel } from './opened';
-import { finishedSft, SFT, type SftAsked } from './opening';
 import { startSft } from './work';
+import { finishedSft, SFT, type SftAsked } from './opening';
 
-/** The settings of docs/sft.md, and how to run. */
-export interface SftOptions extends Omit<SftInput, 'dataset' | 'evalDataset' | 'sinks'> {
-  /** A name, a file, a folder, or the rows themselves. */
-  dataset?: string | readonly Row[];
-  /** Given like `dataset`; null: examples held out from it. */
-  evalDataset?: string | null | readonly Row[];
-  /** Where the run's numbers go besides its own files: objects, or modules as in a configuration. */
-  sinks?: readonly (Sink | string)[];
-  /** The run's folder. Default: runs/<date>-<name>. */
-  out?: string;
-  /** Folder of a run to resume under its own configuration; some settings may be changed. */
-  resume?: string;
-  /** With `resume`: load the sinks in files that the run names, although nobody named them on this machine. */
-  trust?: boolean;
-  /** Ends the run with INTERRUPTED and a checkpoint within seconds. */
-  signal?: AbortSignal;
-  onEvent?: (event: SftEvent) => void;
-  /** As for `train`: how long a cancelled, hung call may take to return before the run ends without it. */
-  hangGraceMs?: number;
-  /** As for `train`: ends this process when its main thread is blocked for too long. */
-  exitWhenBlocked?: boolean;
-  /** Start even if the plan says the run will not fit in memory. Default false: BAD_CONFIG before loading. */
-  ignorePlan?: boolean;
-  /** How long to wait for space on a full disk. */
-  patience?: Patience;
+/** How to run, and data of this process. One with the name of a setting is used instead of that. */
+export interface SftOptions extends RunOptions<SftEvent> {
+  /** The rows to train on. */
+  dataset?: readonly Row[] | undefined;
+  /** The rows to evaluate on. */
+  evalDataset?: readonly Row[] | undefined;
 }
 
-const isRows = (value: unknown): value is readonly Row[] => Array.isArray(value);
+const { rows, objects } = OWN_FORMS;
 
-function askedOf(options: SftOptions, fetching: SftOpenOptions): SftAsked {
-  const {
-    dataset,
-    evalDataset,
-    sinks,
-    trust = false,
-    out: _out,
-    resume: _resume,
-    signal: _signal,
-    onEvent: _onEvent,
-    hangGraceMs: _hangGraceMs,
-    exitWhenBlocked: _exitWhenBlocked,
-    patience: _patience,
-    ignorePlan: _ignorePlan,
-    ...rest
-  } = options;
-  const modules = sinks?.filter((sink) => typeof sink === 'string');
-  const settings: SftInput = {
-    ...rest,
-    ...(modules && { sinks: modules }),
-    ...(dataset !== undefined && { dataset: isRows(dataset) ? memoryName(ROWS) : dataset }),
-    ...(evalDataset !== undefined && {
-      evalDataset: isRows(evalDataset) ? memoryName(EVALUATION_ROWS) : evalDataset,
-    }),
+export const SFT_CALL: CallForm = {
+  call: 'sft',
+  settings: SFT_KEYS,
+  options: RUN_OPTIONS,
+  own: { dataset: rows, evalDataset: rows, sinks: objects },
+};
+
+function askedOf(
+  settings: SftInput,
+  { dataset, evalDataset, trust = false }: SftOptions,
+  fetching: SftOpenOptions,
+): SftAsked {
+  return {
+    settings: {
+      ...settings,
+      ...(dataset && { dataset: memoryName(ROWS) }),
+      ...(evalDataset && { evalDataset: memoryName(EVALUATION_ROWS) }),
+    },
+    ...(dataset && { rows: dataset }),
+    ...(evalDataset && { evalRows: evalDataset }),
+    fetching,
+    trust,
   };
-  const rows = {
-    ...(isRows(dataset) && { rows: dataset }),
-    ...(isRows(evalDataset) && { evalRows: evalDataset }),
-  };
-  return { settings, ...rows, fetching, trust };
 }
 
 /** Calls `report` at most once a second, and not within the first. */
@@ -100,6 +71,7 @@ async function summaryOf<Step extends MadeStep>(driver: RunDriver<Step, SftSumma
 
 /** Opens the run, and makes its steps. @param loading ends it before its first step */
 async function run(
+  settings: SftInput,
   options: SftOptions,
   loading: AbortSignal,
   hold: (driver: { stop(): void }) => void,
@@ -107,7 +79,7 @@ async function run(
   const { out, resume, onEvent } = options;
   const teller = new Teller<SftEvent>(onEvent);
   const { tell, warn } = teller;
-  const asked = askedOf(options, {
+  const asked = askedOf(settings, options, {
     signal: loading,
     onProgress: (progress) => tell({ type: 'download', ...progress }),
     onNotice: warn,
@@ -141,15 +113,13 @@ async function run(
 /**
  * Trains a LoRA adapter on completions: a warm start before `train`. Resolves with the run's summary.
  *
- * @throws BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS, RUN_LOCKED before anything is loaded; INTERRUPTED after
+ * @param settings those of docs/sft.md; for a run to resume, those to change
+ * @throws BAD_ARGUMENT, BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS, RUN_LOCKED before anything is loaded; INTERRUPTED after
  * `signal`; HUNG; LOAD_FAILED, DEVICE, ... from the engine
  */
-export async function sft(options: SftOptions): Promise<SftSummary> {
-  needObject('the options of sft()', options);
-  const { signal, onEvent, sinks } = options;
-  needSignal('signal', signal);
-  if (onEvent !== undefined) needFunction('onEvent', onEvent);
-  checkSinks(sinks);
+export async function sft(settings: SftInput = {}, options: SftOptions = {}): Promise<SftSummary> {
+  checkCall(SFT_CALL, settings, options);
+  const { signal } = options;
   // Ends the loading at once, but a run that has begun after the step in progress.
   const loading = new AbortController();
   let driver: { stop(): void } | null = null;
@@ -157,7 +127,7 @@ export async function sft(options: SftOptions): Promise<SftSummary> {
   signal?.addEventListener('abort', stop, { once: true });
   if (signal?.aborted === true) stop();
   try {
-    return await run(options, loading.signal, (begun) => (driver = begun));
+    return await run(settings, options, loading.signal, (begun) => (driver = begun));
   } finally {
     signal?.removeEventListener('abort', stop);
   }

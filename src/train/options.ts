@@ -1,13 +1,10 @@
 /** What a program gives `train` besides settings, and the checks of it. */
-import { needFunction, needMethods, needSignal } from '../base/border';
+import { needMethods } from '../base/border';
 import { CONFIG_KEYS, type ConfigInput } from '../config';
 import { givenDataset } from '../data';
 import { AcoerError } from '../base/errors';
 import { shownJson } from '../base/json';
-import { checkCall, OWN_FORMS, type CallForm } from '../life/call';
-import { checkSinks } from '../life/sinks';
-import type { Sink } from '../life/sink';
-import type { Patience } from '../run';
+import { checkCall, OWN_FORMS, RUN_OPTIONS, type CallForm, type RunOptions } from '../life/call';
 import { givenTokenizer } from '../tokenizer';
 import type { TrainEvent } from '../life/events';
 import type { ForkPoint } from './fork';
@@ -21,42 +18,15 @@ export interface TrainSettings extends ConfigInput {
 }
 
 /** How to run, and code and data of this process. One with the name of a setting is used instead of that. */
-export interface TrainOptions extends PlainOptions, GivenParts {
-  /** Where the run's numbers go besides its own files and the modules that the setting `sinks` names. */
-  sinks?: readonly Sink[];
-  /** The run's folder. Default: runs/<date>-<name>. */
-  out?: string | undefined;
-  /** Folder of a run to resume under its own configuration; some settings may be changed. */
-  resume?: string;
+export interface TrainOptions extends RunOptions<TrainEvent>, PlainOptions, GivenParts {
   /**
    * With `resume`: continue although this has changed since the checkpoint; the run shows it. Everything else
    * must be the same.
    * @default []
    */
   acceptChanged?: readonly 'reward'[];
-  /**
-   * With `resume` or `fork`: load the judge, rewards and sinks in files that the run names, although nobody
-   * named them on this machine (SECURITY.md). Files that the settings name need no trust.
-   * @default false
-   */
-  trust?: boolean;
   /** A run's checkpoint to continue from, in a new folder and with the settings given here. */
   fork?: ForkPoint;
-  /** How long a cancelled, hung call may take to return before the run ends without it. Default 30,000 ms. */
-  hangGraceMs?: number;
-  /**
-   * Ends this process with exit code 1 when its main thread is blocked for longer than the watchdog allows
-   * and `onHang` is `stop`: nothing else can end such a run. For programs that do nothing but the run.
-   * Default false.
-   */
-  exitWhenBlocked?: boolean;
-  /** How long to wait for space on a full disk. */
-  patience?: Patience;
-  /** Ends the run at once with INTERRUPTED; it can be resumed from the last finished step. */
-  signal?: AbortSignal;
-  onEvent?: (event: TrainEvent) => void;
-  /** Start even if the plan says the run will not fit in memory. Default false: BAD_CONFIG before loading. */
-  ignorePlan?: boolean | undefined;
 }
 
 const { rows, code, codes, objects } = OWN_FORMS;
@@ -70,28 +40,19 @@ const OWN = {
 } as const;
 
 /** A record, so that none can be forgotten. */
-const OPTIONS: Record<Exclude<keyof TrainOptions, keyof typeof OWN>, true> = {
-  out: true,
-  resume: true,
+const OPTIONS: Record<Exclude<keyof TrainOptions, keyof RunOptions | keyof typeof OWN>, true> = {
   fork: true,
   acceptChanged: true,
-  trust: true,
-  signal: true,
-  onEvent: true,
-  ignorePlan: true,
   engine: true,
   tokenizer: true,
   trainData: true,
   evalData: true,
-  patience: true,
-  hangGraceMs: true,
-  exitWhenBlocked: true,
 };
 
 export const TRAIN_CALL: CallForm = {
   call: 'train',
   settings: ['preset', ...CONFIG_KEYS],
-  options: Object.keys(OPTIONS),
+  options: [...RUN_OPTIONS, ...Object.keys(OPTIONS)],
   own: OWN,
 };
 
@@ -128,11 +89,8 @@ function checkTrust({ trust = false, resume, fork }: TrainOptions): void {
  */
 export function givenOptions(settings: TrainSettings, options: TrainOptions): TrainOptions {
   checkCall(TRAIN_CALL, settings, options);
-  const { signal, onEvent, sinks, engine, tokenizer, trainData, evalData } = options;
-  needSignal('signal', signal);
-  if (onEvent !== undefined) needFunction('onEvent', onEvent);
+  const { engine, tokenizer, trainData, evalData } = options;
   if (engine !== undefined) needMethods('engine', engine, ['loadModel', 'memory', 'dispose']);
-  checkSinks(sinks);
   if (options.resume !== undefined && options.fork !== undefined) {
     throw new AcoerError('BAD_CONFIG', 'A run is either resumed or forked: leave out resume or fork.');
   }

@@ -7,6 +7,7 @@ import {
   errorCode,
   registerLoss,
   registerReward,
+  sft,
   train,
   type TrainOptions,
   type TrainSettings,
@@ -209,15 +210,28 @@ test.each<[object, object, RegExp]>([
   [{}, { maxSteps: 2 }, /^maxSteps is a setting, not an option: train\(\{ maxSteps \}, options\)\.$/],
   [{}, { preset: 'tiny', seed: 1 }, /^preset and seed are settings, not options/],
   [{}, { onevent: () => undefined }, /^train\(\) has no option onevent; did you mean `onEvent`\?$/],
-  [{}, { wandb: true }, /^train\(\) has no option wandb; it has out, resume, .*judge, sinks\.$/],
+  [{}, { wandb: true }, /^train\(\) has no option wandb; it has out, resume, .*sampler, sinks\.$/],
   [
     {},
     { reward: 'acc' },
-    /^The option reward must be a function or a list with one, not "acc"; by name it is a setting: train\(\{ reward \}, options\)\.$/,
+    /^reward must be a function or a list with one, not "acc"; by name it is a setting: train\(\{ reward \}, options\)\.$/,
   ],
-  [{}, { sinks: [{}, 'sink.mjs'] }, /^The option sinks must be a list of objects, not a list of 2; by name/],
+  [{}, { sinks: [{}, 'sink.mjs'] }, /^sinks must be a list of objects, not a list of 2; by name/],
 ])('settings %p with the options %p', (settings, options, message) =>
   refused(() => train(settings, options), 'BAD_ARGUMENT', message),
+);
+
+test.each<[object, object, RegExp]>([
+  [
+    { dataset: [], resume: 'a' },
+    {},
+    /^dataset \(a list of rows\) and resume are options, not settings: sft\(settings/,
+  ],
+  [{}, { epochs: 2 }, /^epochs is a setting, not an option: sft\(\{ epochs \}, options\)\.$/],
+  [{}, { dataset: 'a' }, /^dataset must be a list of rows, not "a"; by name it is a setting: sft\(/],
+  [{}, { sampler: () => undefined }, /^sft\(\) has no option sampler/],
+])('sft with the settings %p and the options %p', (settings, options, message) =>
+  refused(() => sft(settings, options), 'BAD_ARGUMENT', message),
 );
 
 test('what is left undefined has no place', async () => {
@@ -237,12 +251,8 @@ test.each<[string, unknown, RegExp]>([
   ['onEvent', { onEvent: 'log' }, /^onEvent must be a function, not "log"/],
   ['a sampler that is no function', { sampler: {} }, /^sampler must be a function, not an object/],
   ['a sink', { sinks: {} }, /^sinks must be a list, not an object/],
-  ['a sink of null', { sinks: [null] }, /^sinks\[0\] must be an object or the path of a module, not null/],
-  [
-    'a sink that is a function',
-    { sinks: [() => ({})] },
-    /^sinks\[0\] must be an object or the path.* not a function/,
-  ],
+  ['a sink of null', { sinks: [null] }, /^sinks\[0\] must be an object, not null/],
+  ['a sink that is a function', { sinks: [() => ({})] }, /^sinks\[0\] must be an object, not a function/],
   ['a method that is none', { sinks: [{ step: 5 }] }, /^sinks\[0\].step must be a function, not 5/],
   ['an engine', { engine: {} }, /^engine.loadModel must be a function/],
 ])('options of train: %s', (_, wrong, message) =>

@@ -61,7 +61,7 @@ beforeAll(async () => {
   }
   const out = join(root, 'supervised');
   const dataset = [1, 2, 3].map((i) => ({ prompt: `${i}+1=`, completion: `${i + 1}` }));
-  await sft({ model: 'tiny', dataset, epochs: 1, evalExamples: 1, out });
+  await sft({ model: 'tiny', epochs: 1, evalExamples: 1 }, { dataset, out });
   written.set(SUPERVISED, readMetrics(join(out, 'metrics.jsonl')));
 });
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { namedDevice, planTraining, plannedModel, assertTrainingFits } from '../../src/plan';
-import { sft, type SftEvent, type SftOptions } from '../../src/sft';
+import { sft, type SftEvent } from '../../src/sft';
 import { parameterCount } from '../../src/plan/cost';
 import { resolveSft } from '../../src/sft/config';
 
@@ -66,8 +66,8 @@ test('a supervised run tells its plan before it loads', async () => {
   const types: string[] = [];
   const onEvent = ({ type }: SftEvent) => void types.push(type);
   const dataset = [{ prompt: '1+2=', completion: '3' }];
-  const options: SftOptions = { model: 'tiny', dataset, epochs: 1, out: join(root, 'run'), threads: 1 };
-  await sft({ ...options, device: 'cpu', tensorboard: false, onEvent });
+  const settings = { model: 'tiny', epochs: 1, threads: 1, device: 'cpu', tensorboard: false };
+  await sft(settings, { dataset, out: join(root, 'run'), onEvent });
   expect(types.indexOf('training-plan')).toBeGreaterThan(types.indexOf('run'));
   expect(types.indexOf('training-plan')).toBeLessThan(types.indexOf('loaded'));
 });

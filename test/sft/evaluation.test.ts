@@ -5,11 +5,12 @@ import { join } from 'node:path';
 import { createEngine } from '../../src/engine/engine';
 import { resolveModel } from '../../src/models';
 import { readMetrics } from '../../src/run';
-import { sft, type SftEvent, type SftOptions } from '../../src/sft';
+import { sft, type SftEvent } from '../../src/sft';
 import { openSftInputs } from '../../src/sft/inputs';
 import { resolveSft } from '../../src/sft/config';
 import { packSequences } from '../../src/base/packing';
 import { untimedFiles } from '../helpers/run-files';
+import { asSftCall, type GivenSft } from '../helpers/given';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-sft-evaluation-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -18,7 +19,7 @@ const sums = Array.from({ length: 20 }, (_, i) => ({
   prompt: `${i % 10}+${i < 10 ? 1 : 2}=`,
   completion: `${(i + (i < 10 ? 1 : 2)) % 10}`,
 }));
-const settings = (out: string, more: Partial<SftOptions> = {}): SftOptions => ({
+const settings = (out: string, more: GivenSft = {}): GivenSft => ({
   ...{ model: 'tiny', dataset: sums, batchSize: 4, epochs: 2, threads: 1, device: 'cpu', tensorboard: false },
   ...{ evalExamples: 4, evalSteps: 3, out: join(root, out) },
   ...more,
@@ -30,7 +31,7 @@ const evaluated = (folder: string) =>
 
 test('held-out examples are evaluated before, every evalSteps steps and after the last', async () => {
   const events: SftEvent[] = [];
-  const summary = await sft(settings('whole', { onEvent: (event) => void events.push(event) }));
+  const summary = await sft(...asSftCall(settings('whole', { onEvent: (event) => void events.push(event) })));
   expect(summary.run).toMatchObject({ examples: 16, steps: 8 });
   expect(evaluated(join(root, 'whole'))).toEqual([3, 6, 8]);
   const told = events.flatMap((event) => (event.type === 'held-out' ? [event] : []));
@@ -46,7 +47,7 @@ test('held-out examples are evaluated before, every evalSteps steps and after th
 });
 
 test('the loss is the mean over completion tokens of what the model itself gives', async () => {
-  const { heldOut } = await sft(settings('checked'));
+  const { heldOut } = await sft(...asSftCall(settings('checked')));
   const config = resolveSft([
     { model: 'tiny', dataset: 'memory:rows', evalExamples: 4, promptTemplate: '{problem}' },
   ]);
@@ -64,13 +65,13 @@ test('the loss is the mean over completion tokens of what the model itself gives
 
 test('evalDataset is evaluated on instead, and all of dataset is trained on', async () => {
   const evalDataset = [{ prompt: '1+1=', completion: '2' }];
-  const summary = await sft(settings('other', { evalDataset }));
+  const summary = await sft(...asSftCall(settings('other', { evalDataset })));
   expect(summary.run.examples).toBe(20);
   expect(summary.heldOut!.examples).toBe(1);
 });
 
 test('stopped at any step and resumed, its lines, checkpoints and adapter are those of the whole run', async () => {
-  await sft(settings('straight'));
+  await sft(...asSftCall(settings('straight')));
   const files = (folder: string) =>
     new Map([...untimedFiles(folder)].filter(([name]) => !/^progress|^config\.json|state\.json/.test(name)));
   for (const at of [1, 3, 6]) {
@@ -79,9 +80,9 @@ test('stopped at any step and resumed, its lines, checkpoints and adapter are th
     const onEvent = (event: SftEvent) => {
       if (event.type === 'step' && event.index === at) controller.abort();
     };
-    const stopped = sft({ ...settings(`stopped-${at}`), signal: controller.signal, onEvent });
+    const stopped = sft(...asSftCall({ ...settings(`stopped-${at}`), signal: controller.signal, onEvent }));
     await expect(stopped).rejects.toMatchObject({ code: 'INTERRUPTED' });
-    await sft({ resume: out, dataset: sums });
+    await sft({}, { resume: out, dataset: sums });
     expect(evaluated(out)).toEqual([3, 6, 8]);
     const whole = files(join(root, 'straight'));
     const resumed = files(out);
@@ -95,11 +96,11 @@ test.each([
   [{ evalExamples: 20 }, 'evalExamples holds out 20 of the 20 examples of rows, so none is left to train on'],
   [{ evalExamples: 0, evalDataset: 'x.jsonl' }, 'set evalExamples, how many of its examples are evaluated'],
 ])('%p is refused before anything is written', async (more, message) => {
-  await expect(sft(settings('refused', more))).rejects.toThrow(message);
+  await expect(sft(...asSftCall(settings('refused', more)))).rejects.toThrow(message);
 });
 
 test('a resumed run cannot hold out other examples', async () => {
-  await sft(settings('kept', { maxSteps: 1 }));
-  const resumed = sft({ resume: join(root, 'kept'), dataset: sums, evalExamples: 5, maxSteps: 2 });
+  await sft(...asSftCall(settings('kept', { maxSteps: 1 })));
+  const resumed = sft({ evalExamples: 5, maxSteps: 2 }, { resume: join(root, 'kept'), dataset: sums });
   await expect(resumed).rejects.toThrow('A resumed run cannot change evalExamples 4 -> 5');
 });

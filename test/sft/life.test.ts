@@ -3,11 +3,12 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { readEvents, readMetrics, readProgress } from '../../src/run';
-import { sft, type SftEvent, type SftOptions } from '../../src/sft';
 import type { StepMetrics } from '../../src/base/types';
+import { sft, type SftEvent } from '../../src/sft';
 import type * as Library from '../../src/index';
 import { builtCli } from '../helpers/cli';
 import { untimedFiles } from '../helpers/run-files';
+import { asSftCall, type GivenSft } from '../helpers/given';
 
 jest.setTimeout(120_000);
 
@@ -18,7 +19,7 @@ const dataset = Array.from({ length: 12 }, (_, i) => ({
   prompt: `${i % 10}+1=`,
   completion: `${(i + 1) % 10}`,
 }));
-const settings = (out: string, more: SftOptions = {}): SftOptions => ({
+const settings = (out: string, more: GivenSft = {}): GivenSft => ({
   ...{ model: 'tiny', dataset, batchSize: 4, epochs: 1, threads: 1, device: 'cpu', out: join(root, out) },
   ...more,
 });
@@ -36,7 +37,7 @@ test('progress.json follows it to its end, and TensorBoard, CSV and sinks get ev
   const onEvent = (event: SftEvent) => {
     if (event.type === 'step') phases.push(readProgress(join(root, 'watched'))!.phase);
   };
-  await sft(settings('watched', { csv: true, sinks: [sink], onEvent }));
+  await sft(...asSftCall(settings('watched', { csv: true, sinks: [sink], onEvent })));
   const folder = join(root, 'watched');
   const metrics = readMetrics(join(folder, 'metrics.jsonl'));
   expect(lines).toEqual(metrics);
@@ -52,17 +53,19 @@ test('progress.json follows it to its end, and TensorBoard, CSV and sinks get ev
 
 test('a hang ends it with a dump and the command that resumes it, and resumed it is the whole run', async () => {
   const whole = settings('whole', { tensorboard: false });
-  await sft(whole);
+  await sft(...asSftCall(whole));
   const hung = settings('hung', { tensorboard: false, watchdogPhaseMs: { train: 1e-3 } });
   const events: SftEvent[] = [];
-  await expect(sft({ ...hung, onEvent: (event) => void events.push(event) })).rejects.toMatchObject({
+  await expect(
+    sft(...asSftCall({ ...hung, onEvent: (event) => void events.push(event) })),
+  ).rejects.toMatchObject({
     code: 'HUNG',
     message: expect.stringContaining(`acoer sft --resume ${hung.out!}`) as string,
   });
   expect(events).toContainEqual(expect.objectContaining({ type: 'hang', phase: 'train', step: 1 }));
   expect(readdirSync(hung.out!)).toContainEqual(expect.stringMatching(/^watchdog-.*train/));
   expect(readProgress(hung.out!)).toMatchObject({ phase: 'failed' });
-  await sft({ resume: hung.out!, dataset, watchdogPhaseMs: { train: null } });
+  await sft({ watchdogPhaseMs: { train: null } }, { resume: hung.out!, dataset });
   // The hang may be noticed before the first step is made or after it, when the run has a checkpoint of it.
   const own = /^watchdog-|^config\.json|state\.json|^checkpoints\/step-000001/;
   const files = (folder: string) => new Map([...untimedFiles(folder)].filter(([name]) => !own.test(name)));
@@ -81,14 +84,14 @@ test('sinks in files run in threads; a run that names one that nobody named need
   // eslint-disable-next-line @typescript-eslint/no-require-imports
   const { sft } = require(join(dirname(builtCli()), '..', 'index.js')) as typeof Library;
   const run = settings('sink', { sinks: [sink], maxSteps: 2 });
-  await sft(run);
+  await sft(...asSftCall(run));
   expect(readFileSync(log, 'utf8')).toBe('1:1 1:2 ');
   writeFileSync(sink, 'export default () => ({ step() {} }); // another');
-  const resume = { resume: run.out!, dataset, maxSteps: 3 };
-  await expect(sft(resume)).rejects.toMatchObject({
+  const resume = { resume: run.out!, dataset };
+  await expect(sft({ maxSteps: 3 }, resume)).rejects.toMatchObject({
     code: 'BAD_INPUT',
     message: expect.stringContaining('--trust') as string,
   });
-  await sft({ ...resume, trust: true });
+  await sft({ maxSteps: 3 }, { ...resume, trust: true });
   expect(readMetrics(join(run.out!, 'metrics.jsonl'))).toHaveLength(3);
 });

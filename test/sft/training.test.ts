@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import type { TensorTable } from '../../src/engine/binding';
 import { TINY_MODEL } from '../../src/models';
 import { readMetrics } from '../../src/run';
-import { sft, type SftEvent, type SftOptions } from '../../src/sft';
+import { sft, type SftEvent, type SftInput, type SftOptions } from '../../src/sft';
 import { Batches } from '../../src/sft/step';
 import type { Row } from '../../src/base/types';
 import {
@@ -26,7 +26,7 @@ interface Step {
 }
 
 const FIXTURE = resolve(__dirname, '../fixtures/sft');
-const fixture = readJson<{ rows: Row[]; settings: SftOptions; steps: Step[] }>('../sft/training.json');
+const fixture = readJson<{ rows: Row[]; settings: SftInput; steps: Step[] }>('../sft/training.json');
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-sft-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -41,19 +41,13 @@ beforeAll(() => {
 });
 
 let runs = 0;
-async function trained(more: SftOptions = {}) {
+async function trained(more: SftInput = {}, given: SftOptions = {}) {
   const out = join(root, `run-${runs++}`);
-  const summary = await sft({
-    ...fixture.settings,
-    model,
-    adapter: adapterDirectory('all-r4'),
-    dataset: fixture.rows,
-    maxLength: 512,
-    device: 'cpu',
-    threads: 1,
-    out,
-    ...more,
-  });
+  const own = { model, adapter: adapterDirectory('all-r4'), maxLength: 512, device: 'cpu', threads: 1 };
+  const summary = await sft(
+    { ...fixture.settings, ...own, ...more },
+    { dataset: fixture.rows, out, ...given },
+  );
   const adapter = readSafetensors(join(out, 'final', 'adapter_model.safetensors'));
   return { out, summary, adapter: adapter as TensorTable, lines: readMetrics(join(out, 'metrics.jsonl')) };
 }
@@ -118,7 +112,7 @@ test('an epoch has every example once, in an order of its own; its last batch ma
 test('examples that are too long are left out and counted once; none left is an error', async () => {
   const events: SftEvent[] = [];
   const onEvent = (event: SftEvent) => void events.push(event);
-  const { summary } = await trained({ maxLength: 30, maxSteps: 1, onEvent });
+  const { summary } = await trained({ maxLength: 30, maxSteps: 1 }, { onEvent });
   expect(summary.run.examples).toBe(4);
   expect(events.filter(({ type }) => type === 'warning')).toEqual([
     {
@@ -142,27 +136,27 @@ test('a run that is aborted ends with a checkpoint and resumes to the same files
   };
   const out = join(root, 'aborted');
   await expect(
-    trained({ saveSteps: 2, loraDropout: 0.2, out, signal: controller.signal, onEvent }),
+    trained({ saveSteps: 2, loraDropout: 0.2 }, { out, signal: controller.signal, onEvent }),
   ).rejects.toMatchObject({
     code: 'INTERRUPTED',
     message: `Interrupted after step 3; resume with: acoer sft --resume ${out}`,
   });
   const resume = { resume: out, dataset: fixture.rows };
-  await expect(sft({ ...resume, learningRate: 1 })).rejects.toMatchObject({
+  await expect(sft({ learningRate: 1 }, resume)).rejects.toMatchObject({
     code: 'BAD_CONFIG',
     message: expect.stringMatching(/^A resumed run cannot change learningRate 0\.005 -> 1: /) as string,
   });
   const others = [...fixture.rows.slice(1), { prompt: '1', completion: '2' }];
-  await expect(sft({ resume: out, dataset: others })).rejects.toMatchObject({
+  await expect(sft({}, { resume: out, dataset: others })).rejects.toMatchObject({
     code: 'BAD_INPUT',
     message:
       'The training data has changed since the checkpoint of step 3 (rows); restore it, or start a new run.',
   });
-  const summary = await sft(resume);
+  const summary = await sft({}, resume);
   expect({ ...summary, run: null }).toEqual({ ...whole.summary, run: null });
   const adapter = readSafetensors(join(out, 'final', 'adapter_model.safetensors')) as TensorTable;
   expect(differingTensors(adapter, whole.adapter, 0)).toEqual([]);
-  expect(await sft(resume)).toEqual(summary);
+  expect(await sft({}, resume)).toEqual(summary);
 });
 
 test('a loss that is not finite ends the run, and changes nothing', async () => {
