@@ -93,7 +93,7 @@ export function pairParameters(shape: ModelShape, adapted: readonly Adapted[]): 
 
 /** Parameters of LoRA pairs of `rank` on all linears. */
 export const loraParameters = (shape: ModelShape, rank: number): number =>
-  pairParameters(shape, adaptedEverywhere(shape, rank, TARGET_MODULES));
+  rank * shape.numLayers * linearSizes(shape).reduce((sum, [inputs, outputs]) => sum + inputs + outputs, 0);
 
 /** Weights read by one decode step: layers, norms, biases and head, and single rows of an untied embedding. */
 export function decodeWeightBytes(shape: ModelShape, bytesPerElement: number): number {
