@@ -37,8 +37,8 @@ export function backwardElements(shape: ModelShape): number {
 const GROUPS = [[0, 1, 2], [3], [4, 5], [6]];
 
 /**
- * Elements of the adapter in the form that decoding multiplies by (decode_weights.cpp): A and B in the base's
- * type, and for each group of linears one matrix with all B side by side.
+ * Elements of the adapter in the form that decoding multiplies by (adapters.cpp), at most: A and B in the base's
+ * type while it is made, and for each group of linears one matrix with all B side by side.
  */
 export function decodeAdapterElements(shape: ModelShape, adapted: readonly Adapted[]): number {
   const sizes = linearSizes(shape);
