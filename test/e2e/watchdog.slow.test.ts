@@ -102,7 +102,7 @@ test('an engine stuck in a system call: the process ends anyway, and the run can
      NativePolicy.prototype.step = function (...given) {
        return ++calls === 3 ? this.save(${JSON.stringify(pipe)}) : step.apply(this, given);
      };
-     const { Watchdog } = require(${JSON.stringify(join(dirname(builtCli()), '..', 'train', 'watchdog', 'index.js'))});
+     const { Watchdog } = require(${JSON.stringify(join(dirname(builtCli()), '..', 'life', 'watchdog', 'index.js'))});
      const { grace } = Watchdog.prototype;
      Watchdog.prototype.grace = function (...given) { this.parts.graceMs = 500; return grace.apply(this, given); };`,
   );
