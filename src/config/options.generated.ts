@@ -146,6 +146,11 @@ export interface ConfigInput {
    */
   maxSlots?: number | null | undefined;
   /**
+   * Maximum size of the KV cache in bytes; null: a share of the memory that is free when a batch is generated, a quarter on a CPU and three quarters on a GPU.
+   * @default null
+   */
+  kvBytes?: number | null | undefined;
+  /**
    * What samples the completions to train on: engine, or a JavaScript file that default-exports a function which makes a sampler (docs/api.md), or {name, params}. The path is relative to the configuration file. Evaluations always sample with the engine.
    * @default "engine"
    */
@@ -163,11 +168,6 @@ export interface ConfigInput {
         params?: Record<string, unknown> | undefined;
       }
     | undefined;
-  /**
-   * Maximum size of the KV cache in bytes; null: a share of the memory that is free when a batch is generated, a quarter on a CPU and three quarters on a GPU.
-   * @default null
-   */
-  kvBytes?: number | null | undefined;
   /**
    * Name of a reward, or a list of {name, weight, params} whose weighted sum is the reward.
    * @default "acoer"
