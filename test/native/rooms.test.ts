@@ -89,7 +89,9 @@ test('every path in docs/numerics.md has its file and its reference test', () =>
   expect(rows.length).toBeGreaterThan(25);
   const known = new Set(files.map((file) => basename(file)));
   const exists = (name: string): boolean =>
-    existsSync(name.startsWith('golden-') ? join(__dirname, `${name}.test.ts`) : join(NATIVE, 'test', name));
+    name.startsWith('golden-')
+      ? ['test', 'slow.test'].some((tier) => existsSync(join(__dirname, `${name}.${tier}.ts`)))
+      : existsSync(join(NATIVE, 'test', name));
   expect(
     rows.filter(([, file, reference]) => !known.has(file!) || !exists(reference!)).map(([row]) => row),
   ).toEqual([]);
