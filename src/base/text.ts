@@ -1,4 +1,4 @@
-/** Formats numbers for people; part of the pages, so it imports nothing. */
+/** Formats numbers and lists for people; part of the pages, so it imports nothing. */
 
 /** `338,784`. */
 export const grouped = (value: number): string => value.toLocaleString('en-US');
@@ -23,3 +23,7 @@ export function duration(ms: number): string {
   const hours = Math.floor(minutes / 60);
   return hours < 48 ? `${hours}h ${two(minutes % 60)}m` : `${Math.floor(hours / 24)}d ${hours % 24}h`;
 }
+
+/** `a, b and c`. */
+export const listed = (names: readonly string[]): string =>
+  names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names.at(-1)}` : names.join('');

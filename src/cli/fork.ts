@@ -24,7 +24,7 @@ export function define(command: Command): void {
     .option('--reward <name>', 'reward of the new run')
     .option('--seed <n>', 'seed of the new run', integer(0))
     .option('--max-steps <n>', 'total optimiser updates, including those before the fork', integer(1))
-    .option('--trust', 'run the code that the run names (judge, rewards, sinks)')
+    .option('--trust', 'run the code that the run names (judge, rewards, sampler, sinks)')
     .option('--out <folder>', 'folder of the new run (default: runs/<date>-<name>)', path)
     .option('--json', 'print the summary as JSON instead of a table')
     .action((run: string, flags: ForkFlags) => runAndReport(...forkCall(run, flags), flags.json === true));

@@ -74,7 +74,7 @@ export function define(command: Command): void {
           'with --resume: continue although the reward file has changed',
         ).choices(['reward']),
       )
-      .option('--trust', 'with --resume: run the code that the run names (judge, rewards, sinks)')
+      .option('--trust', 'with --resume: run the code that the run names (judge, rewards, sampler, sinks)')
       .option('--adapter <folder>', "LoRA adapter to continue training: PEFT's, or final/ of a run", path)
       .option('--full', 'train all weights instead of a LoRA adapter')
       .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)

@@ -6,6 +6,7 @@ import { needFunction, needObject, needSignal, shownValue } from '../base/border
 import { didYouMean } from '../config/nearest';
 import { badConfig } from '../config/problems';
 import { AcoerError } from '../base/errors';
+import { listed } from '../base/text';
 import type { Patience } from '../run';
 import type { Sink } from './sink';
 import { checkSinks } from './sinks';
@@ -92,9 +93,6 @@ export const OWN_FORMS = {
     byName: (value) => Array.isArray(value) && value.some((entry) => typeof entry === 'string'),
   },
 } as const satisfies Record<string, OwnForm>;
-
-const listed = (names: readonly string[]): string =>
-  names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names.at(-1)}` : names.join('');
 
 const are = (names: readonly string[], kind: string, other: string): string =>
   names.length > 1

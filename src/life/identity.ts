@@ -1,5 +1,6 @@
 /** Fingerprints of what a run trusts to stay the same, and how they are compared. */
 import { AcoerError } from '../base/errors';
+import { listed } from '../base/text';
 import type { Fingerprints } from '../models';
 import type { Tokenizer } from '../tokenizer';
 
@@ -32,9 +33,6 @@ export function changed(before: Fingerprints | null, now: Fingerprints | null): 
   const names = new Set([...Object.keys(before), ...Object.keys(now ?? {})]);
   return [...names].filter((name) => before[name] !== now?.[name]);
 }
-
-export const listed = (names: readonly string[]): string =>
-  names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names.at(-1)}` : names.join('');
 
 export const refused = (message: string) => new AcoerError('BAD_INPUT', message);
 

@@ -5,6 +5,7 @@ import { adapterWeights, type Fingerprints } from '../models';
 import type { Tokenizer } from '../tokenizer';
 import type { StoredCheckpoint } from '../run';
 import { baseModelOf, checkBaseModel, checkBaseTokenizer, loadHashed } from './base-model';
+import type { CommonEvent } from './events';
 import { createPolicy, openEngine, type EngineSettings, type PolicySettings } from './policy';
 
 /** What a run has loaded. */
@@ -15,6 +16,16 @@ export interface Loaded {
   /** Frees it all; only what is not the engine's when that answers no call. */
   close(engineAnswers: boolean): Promise<void>;
 }
+
+/** Tells what was loaded. @param name of the model in the settings */
+export const loadedEvent = (name: string, { model, policy }: Loaded): CommonEvent & { type: 'loaded' } => ({
+  type: 'loaded',
+  model: name,
+  parameters: model.info.parameterCount,
+  trained: policy.info.parameterCount,
+  device: model.info.device,
+  dtype: model.info.dtype,
+});
 
 export interface LoadParts {
   config: EngineSettings & PolicySettings & Pick<Config, 'dtype'>;

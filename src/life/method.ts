@@ -98,6 +98,10 @@ export interface Method<Settings extends LifeSettings, Inputs, Given extends Ask
 export const resumeCommand = (method: { command: string }, directory: string): string =>
   `acoer ${method.command} --resume ${directory}`;
 
+/** Whether something is due that happens every so many steps (0: never) and after the last. */
+export const isDue = ({ step, maxSteps }: { step: number; maxSteps: number }, every: number): boolean =>
+  step === maxSteps || (every > 0 && step % every === 0);
+
 /** Everything that a run has open. */
 export type Running = Life<CommonEvent> & Loaded;
 

@@ -1,6 +1,5 @@
 /** TensorBoard as a sink: each step's numbers, histograms and samples of its table, the settings (docs/trackers.md). */
 import { existsSync } from 'node:fs';
-import type { Config } from '../config';
 import { finiteNumbers, isRecord } from '../base/json';
 import { trackerTag } from '../base/metric-names';
 import {
@@ -67,16 +66,6 @@ const finalScalars = (metrics: StepMetrics): SummaryValue[] =>
   finiteEntries(metrics)
     .filter(([name]) => name.startsWith('eval/'))
     .map(([name, value]) => scalarValue(name.replace('eval/', 'final/'), value));
-
-/** The columns of the HPARAMS tab that judge a run of `train`. */
-export const judgedBy = ({
-  evalProblems,
-  evalSampledProblems,
-}: Pick<Config, 'evalProblems' | 'evalSampledProblems'>): string[] => [
-  ...(evalProblems > 0 ? ['final/greedy_accuracy', 'final/greedy_thinking_tokens'] : []),
-  ...(evalSampledProblems > 0 ? ['final/sampled_accuracy', 'final/sampled_thinking_tokens'] : []),
-  ...['reward', 'accuracy/mean', 'thinking/mean', 'completions/mean_length'].map(trackerTag),
-];
 
 /** The settings that are shown, and those that the file depends on. */
 export interface TensorBoardSettings {

@@ -21,6 +21,7 @@ import {
   trainedParameters,
   type MicroBatch,
   type PlannedWork,
+  type TrainingWork,
 } from './workload';
 
 export const PHASES = ['always', 'loading', 'rollout', 'scoring', 'training', 'evaluation'] as const;
@@ -50,13 +51,17 @@ export interface MemoryPlan {
   microBatchTokens: number;
 }
 
-export interface MemoryInput {
+export interface TrainingMemoryInput {
   model: PlannedModel;
   dtype: Dtype;
   kind: 'cpu' | 'cuda';
-  work: PlannedWork;
+  work: TrainingWork;
   /** Memory available to the run, before anything is loaded. */
   availableBytes: number;
+}
+
+export interface MemoryInput extends TrainingMemoryInput {
+  work: PlannedWork;
 }
 
 const MIB = 2 ** 20;
@@ -80,7 +85,7 @@ const GPU_CHUNK_TOKENS = 1024;
 const wideBytes = (dtype: Dtype): number => (dtype === 'float64' ? 8 : 4);
 const total = (items: readonly MemoryItem[]): number => items.reduce((sum, item) => sum + item.bytes, 0);
 
-function always({ model, dtype, kind, work }: MemoryInput): MemoryItem[] {
+function always({ model, dtype, kind, work }: TrainingMemoryInput): MemoryItem[] {
   const { shape } = model;
   const trained = trainedParameters(shape, work);
   const full = work.loraRank === null;
@@ -118,14 +123,14 @@ export function availableUnder(
 }
 
 /** safetensors.cpp: a tensor stored in another type is read whole before conversion. */
-function loading({ model, dtype }: MemoryInput): MemoryItem[] {
+function loading({ model, dtype }: TrainingMemoryInput): MemoryItem[] {
   const bytes =
     model.storedDtype === dtype ? 0 : embeddingParameters(model.shape) * BYTES_PER_ELEMENT[model.storedDtype];
   return [{ phase: 'loading', name: 'largest tensor as stored', bytes }];
 }
 
 /** model.h: small models on a CPU, whose matrices are repacked and merged with an adapter. */
-function isSmall({ model, dtype, kind }: Pick<MemoryInput, 'model' | 'dtype' | 'kind'>): boolean {
+function isSmall({ model, dtype, kind }: Pick<TrainingMemoryInput, 'model' | 'dtype' | 'kind'>): boolean {
   const bytes = parameterCount(model.shape) * BYTES_PER_ELEMENT[dtype];
   return kind === 'cpu' && dtype !== 'bfloat16' && bytes <= MAX_SMALL_BYTES;
 }
@@ -158,7 +163,7 @@ function decoding(
 
 /** Memory of a pass over packed sequences besides the layers, for log-probs of `completionTokens`. */
 function headBytes(
-  { model, dtype, kind, work }: MemoryInput,
+  { model, dtype, kind, work }: TrainingMemoryInput,
   completionTokens: number,
   slopes: boolean,
 ): number {
@@ -176,7 +181,7 @@ function headBytes(
 }
 
 /** Bytes that a layer keeps for each token. */
-function tapeBytes({ model, dtype, kind, work }: MemoryInput): number {
+function tapeBytes({ model, dtype, kind, work }: TrainingMemoryInput): number {
   const element = BYTES_PER_ELEMENT[dtype];
   // attention.cpp: a CPU without instructions for bf16 keeps attention in fp32 where it is the library's.
   const isLong = work.promptTokens + work.maxNewTokens > LONGEST_SHARING[dtype];
@@ -185,7 +190,7 @@ function tapeBytes({ model, dtype, kind, work }: MemoryInput): number {
 }
 
 /** packed.h: tokens that a pass computes. It may begin and end within a group. */
-function rowsOf({ kind, dtype, work }: MemoryInput, batch: MicroBatch, dropout: number): number {
+function rowsOf({ kind, dtype, work }: TrainingMemoryInput, batch: MicroBatch, dropout: number): number {
   const { promptTokens, maxNewTokens, group } = work;
   if (!sharesPrompts({ kind, dtype, longest: promptTokens + maxNewTokens, dropout })) return batch.tokens;
   const prompts = Math.min(batch.sequences, Math.ceil(batch.sequences / group) + 1);
@@ -193,14 +198,14 @@ function rowsOf({ kind, dtype, work }: MemoryInput, batch: MicroBatch, dropout: 
 }
 
 /** adapters.cpp: the copy of the matrices that holds the adapter. */
-function mergedBytes(input: MemoryInput, dropout: number): number {
+function mergedBytes(input: TrainingMemoryInput, dropout: number): number {
   const { model, dtype, work } = input;
   if (work.loraRank === null || dropout > 0 || !isSmall(input)) return 0;
   return layerMatrixParameters(model.shape) * BYTES_PER_ELEMENT[dtype];
 }
 
 /** forward.cpp: no tape, one layer's tensors at a time. */
-function scoring(input: MemoryInput, batch: MicroBatch): MemoryItem[] {
+function scoring(input: TrainingMemoryInput, batch: MicroBatch): MemoryItem[] {
   const item = (name: string, bytes: number): MemoryItem => ({ phase: 'scoring', name, bytes });
   return [
     item('weights with the adapter', mergedBytes(input, 0)),
@@ -210,13 +215,13 @@ function scoring(input: MemoryInput, batch: MicroBatch): MemoryItem[] {
 }
 
 /** forward.cpp: whether a pass of `tokens` keeps the activations of all layers. */
-function keepsAll(input: MemoryInput, tokens: number, freeBytes: number): boolean {
+function keepsAll(input: TrainingMemoryInput, tokens: number, freeBytes: number): boolean {
   const tape = tapeBytes(input) * input.model.shape.numLayers;
   return tokens * tape <= KEEP_SHARE[input.kind] * (freeBytes - headBytes(input, tokens, true));
 }
 
 /** Tokens of the largest training pass that keeps the activations of all layers. */
-function keptTokens(input: MemoryInput, freeBytes: number): number {
+function keptTokens(input: TrainingMemoryInput, freeBytes: number): number {
   const { work } = input;
   const most = Math.max(work.microBatchTokens, work.promptTokens + work.maxNewTokens);
   let [kept, tooMany] = [0, most + 1];
@@ -235,7 +240,7 @@ export function keptLayers(kept: number, tokens: number, layers: number, kind: '
 }
 
 function training(
-  input: MemoryInput,
+  input: TrainingMemoryInput,
   batch: MicroBatch,
   freeBytes: number,
 ): { items: MemoryItem[]; kept: number; tokens: number } {
@@ -296,7 +301,7 @@ export type TrainingMemory = Omit<MemoryPlan, 'kv' | 'evaluationKv'>;
  * @param largest passes; `scoring` null: nothing is scored
  */
 export function planTrainingMemory(
-  input: MemoryInput,
+  input: TrainingMemoryInput,
   largest: { training: MicroBatch; scoring: MicroBatch | null },
 ): TrainingMemory {
   const fixed = always(input);

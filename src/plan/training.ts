@@ -7,7 +7,7 @@ import type { Adapted } from './cost';
 import type { PlanDevice } from './devices';
 import { availableUnder, planTrainingMemory, type TrainingMemory } from './memory';
 import type { PlannedModel } from './model-shape';
-import type { MicroBatch, PlannedWork } from './workload';
+import type { MicroBatch, TrainingWork } from './workload';
 
 export interface TrainingSettings extends Pick<
   Config,
@@ -71,26 +71,16 @@ function memoryOf(
     .slice(0, config.batchSize);
   const scored = within(lengths.scoring);
   const { microBatchTokens, full, loraRank, loraDropout, targetModules } = config;
-  const work: PlannedWork = {
+  const work: TrainingWork = {
+    // Only the longest sequence as a whole matters: none shares its prompt with another.
     promptTokens: 0,
     maxNewTokens: longest[0]!.tokens,
-    prompts: config.batchSize,
     group: 1,
-    updateSequences: config.batchSize,
-    updatesPerBatch: 1,
-    maxSlots: 0,
-    fullestUpdateTokens: 0,
-    fullestBatchTokens: 0,
-    scoringPasses: scored.length > 0 ? 1 : 0,
     microBatchTokens,
     loraRank: full ? null : loraRank,
     loraDropout: full ? 0 : loraDropout,
     targetModules,
     adapted: adapted ?? null,
-    kvBytes: null,
-    maxSteps: 0,
-    evalProblems: 0,
-    evalMaxNewTokens: 0,
   };
   const availableBytes = availableUnder(config.memoryLimitBytes, device.freeBytes, device.kind, model);
   const dtype = config.dtype ?? model.storedDtype;
@@ -137,15 +127,12 @@ function changesToFit(input: TrainingPlanInput, fits: (config: TrainingSettings)
 /** Predicts the memory of a run that trains on given sequences. Pure. */
 export function planTraining(input: TrainingPlanInput): TrainingPlan {
   const { device, config } = input;
-  const fits = (asked: TrainingSettings) => memoryOf(input, asked).peakBytes <= device.freeBytes;
+  const fitsIn = (memory: TrainingMemory) => memory.peakBytes <= device.freeBytes;
+  const memory = memoryOf(input, config);
   // Under a limit of its own the run splits its passes until they fit.
-  const fitting = config.memoryLimitBytes !== null || fits(config);
-  return {
-    device,
-    memory: memoryOf(input, config),
-    fits: fitting,
-    changes: fitting ? [] : changesToFit(input, fits),
-  };
+  const fits = config.memoryLimitBytes !== null || fitsIn(memory);
+  const changes = fits ? [] : changesToFit(input, (asked) => fitsIn(memoryOf(input, asked)));
+  return { device, memory, fits, changes };
 }
 
 /** @throws BAD_CONFIG with the numbers and what to change if the plan does not fit */

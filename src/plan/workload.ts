@@ -4,13 +4,25 @@ import { adaptedEverywhere, pairParameters, parameterCount, type Adapted, type M
 import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
 import { maximum } from '../base/statistics';
 
-export interface PlannedWork {
+/** What training itself demands, whether its sequences are sampled or given. */
+export interface TrainingWork {
   /** Longest prompt in tokens. */
   promptTokens: number;
   maxNewTokens: number;
+  /** Sequences that may share a prompt. */
+  group: number;
+  microBatchTokens: number;
+  /** null: all weights are trained. */
+  loraRank: number | null;
+  loraDropout: number;
+  targetModules: Config['targetModules'];
+  /** What an adapter that training continues adapts; null: `targetModules` in every layer. */
+  adapted: readonly Adapted[] | null;
+}
+
+export interface PlannedWork extends TrainingWork {
   /** Prompts of one generated batch. */
   prompts: number;
-  group: number;
   /** Sequences per update, and updates per batch. */
   updateSequences: number;
   updatesPerBatch: number;
@@ -20,13 +32,6 @@ export interface PlannedWork {
   fullestBatchTokens: number;
   /** Scoring passes over a batch: old log-probs and the reference's. */
   scoringPasses: number;
-  microBatchTokens: number;
-  /** null: all weights are trained. */
-  loraRank: number | null;
-  loraDropout: number;
-  targetModules: Config['targetModules'];
-  /** What an adapter that training continues adapts; null: `targetModules` in every layer. */
-  adapted: readonly Adapted[] | null;
   kvBytes: number | null;
   maxSteps: number;
   /** Problems of the larger of a run's evaluations; 0: none. */
@@ -97,12 +102,12 @@ export function plannedWork(
 /** The linears that LoRA adapts; none when all weights are trained. */
 export const adaptedBy = (
   shape: ModelShape,
-  { adapted, loraRank, targetModules }: PlannedWork,
+  { adapted, loraRank, targetModules }: TrainingWork,
 ): readonly Adapted[] =>
   loraRank === null ? [] : (adapted ?? adaptedEverywhere(shape, loraRank, targetModules));
 
 /** The number of parameters that are trained. */
-export const trainedParameters = (shape: ModelShape, work: PlannedWork): number =>
+export const trainedParameters = (shape: ModelShape, work: TrainingWork): number =>
   work.loraRank === null ? parameterCount(shape) : pairParameters(shape, adaptedBy(shape, work));
 
 export interface MicroBatch {

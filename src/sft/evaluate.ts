@@ -5,6 +5,7 @@ import type { MemoryLimits } from '../grpo/memory';
 import type { Watch } from '../grpo/watch';
 import type { SftEvaluation } from '../life/events';
 import { packSequences, type Tokens } from '../base/packing';
+import { sum } from '../base/statistics';
 
 export interface EvaluationContext {
   model: Model;
@@ -28,8 +29,8 @@ export async function evaluateExamples(
   };
   const pass = async (members: readonly Tokens[]) => {
     const { logprobs, entropies } = await model.score(packSequences(members), { policy, signal });
-    for (const logprob of logprobs) totals.loss -= logprob;
-    for (const entropy of entropies) totals.entropy += entropy;
+    totals.loss -= sum(logprobs);
+    totals.entropy += sum(entropies);
     totals.tokens += logprobs.length;
     watch.progress();
   };

@@ -1,4 +1,5 @@
 /** One update: the examples of a step, and the mean negative log-likelihood of their completions. */
+import { sum } from '../base/statistics';
 import type { Policy } from '../engine/types';
 import { AcoerError } from '../base/errors';
 import type { MemoryLimits } from '../grpo/memory';
@@ -56,8 +57,6 @@ export interface StepFigures {
   /** Tokens of prompts and completions. */
   tokens: number;
 }
-
-const sum = (values: Float64Array): number => values.reduce((total, value) => total + value, 0);
 
 function checkFinite(step: number, what: string, value: number): void {
   if (Number.isFinite(value)) return;

@@ -1,8 +1,9 @@
 /** Supervised fine-tuning at work: updates over the examples, and evaluations on those held out. */
 import { MemoryLimits } from '../grpo/memory';
 import type { SftSummary } from '../life/events';
+import { loadedEvent } from '../life/loading';
 import { otherMaker } from '../life/maker';
-import type { MadeStep, Work } from '../life/method';
+import { isDue, type MadeStep, type Work } from '../life/method';
 import { scheduleOf } from '../life/policy';
 import { restorePolicy } from '../run';
 import type { StepMetrics } from '../base/types';
@@ -106,8 +107,7 @@ export class SftWork implements Work<SftStep, SftSummary> {
   /** Adds an evaluation every `evalSteps` steps and after the last. True: it is the best so far. */
   async complete(line: StepMetrics): Promise<boolean> {
     const { state, step } = this;
-    const { evalSteps } = this.run.config;
-    const due = step === this.maxSteps || (evalSteps > 0 && step % evalSteps === 0);
+    const due = isDue(this, this.run.config.evalSteps);
     if (!due || this.run.inputs.heldOut.length === 0) return false;
     if (state.latest?.step !== step) {
       state.latest = { step, ...(await this.evaluate('evaluation')) };
@@ -128,8 +128,7 @@ export class SftWork implements Work<SftStep, SftSummary> {
   }
 
   saveIsDue(): boolean {
-    const { saveSteps } = this.run.config;
-    return this.step === this.maxSteps || (saveSteps > 0 && this.step % saveSteps === 0);
+    return isDue(this, this.run.config.saveSteps);
   }
 
   save(signal?: AbortSignal): Promise<void> {
@@ -158,10 +157,8 @@ export class SftWork implements Work<SftStep, SftSummary> {
 
 /** Restores the run's state into the loaded model. */
 export async function startSft(run: OpenedSft): Promise<SftWork> {
-  const { config, checkpoint, engine, model, policy, emit, watchdog } = run;
-  const { dtype, device, parameterCount: parameters } = model.info;
-  const trained = policy.info.parameterCount;
-  emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
+  const { config, checkpoint, engine, policy, emit, watchdog } = run;
+  emit(loadedEvent(config.model, run));
   if (checkpoint === null) return new SftWork(run, START);
   const { sft: state, maker } = storedSft(checkpoint);
   await watchdog.phase('loading', () => restorePolicy(checkpoint, policy));

@@ -6,14 +6,8 @@
 import type { Config } from '../config';
 import { adapterFingerprints, type Fingerprints } from '../models';
 import type { AcceptedChange, StoredCheckpoint } from '../run';
-import {
-  changed,
-  checkModelFolder,
-  listed,
-  refused,
-  tokenizerIdentity,
-  type BaseIdentity,
-} from '../life/identity';
+import { changed, checkModelFolder, refused, tokenizerIdentity, type BaseIdentity } from '../life/identity';
+import { listed } from '../base/text';
 import type { Inputs } from './inputs';
 import { forkCommand } from './resume';
 import { judgeFingerprints, rewardFingerprints, samplerFingerprints } from '../life/modules/reward-files';

@@ -7,7 +7,7 @@ import type { Asked, Method, Opening } from '../life/method';
 import { finishedSettings } from '../life/opening';
 import { filesNamed, modulesOf } from '../life/modules/named-modules';
 import { storedCommit } from '../life/names';
-import { judgedBy } from '../life/tensorboard';
+import { trackerTag } from '../base/metric-names';
 import { listRewards } from '../rewards/registry';
 import { readRunDirectory, type RunDirectory, type StoredCheckpoint } from '../run';
 import { checkModules, checkResumed, samplerChange } from './identity';
@@ -131,7 +131,11 @@ export const GRPO: Method<Config, Inputs, TrainAsked> = {
   pinned: (config, inputs, { parts }) => withPinnedData(config, inputs, parts),
   nameOf: ({ name }, { rewards }) => name ?? rewards.map(({ reward }) => reward.name).join('+'),
   silences: silencesOf,
-  judgedBy,
+  judgedBy: ({ evalProblems, evalSampledProblems }) => [
+    ...(evalProblems > 0 ? ['final/greedy_accuracy', 'final/greedy_thinking_tokens'] : []),
+    ...(evalSampledProblems > 0 ? ['final/sampled_accuracy', 'final/sampled_thinking_tokens'] : []),
+    ...['reward', 'accuracy/mean', 'thinking/mean', 'completions/mean_length'].map(trackerTag),
+  ],
 };
 
 /** The configuration and summary of a finished run; null: there are steps left. */

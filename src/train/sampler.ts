@@ -8,6 +8,7 @@ import { badConfig } from '../config/problems';
 import type { Policy } from '../engine/types';
 import { AcoerError, errorMessage } from '../base/errors';
 import { importDefault } from '../life/modules/import-default';
+import { samplerFile } from '../life/modules/reward-files';
 import type { Sampler } from '../sampling';
 import type { Tokenizer } from '../tokenizer';
 
@@ -39,9 +40,9 @@ const named = ({ sampler }: Named): { name: string; params: Readonly<Record<stri
 
 /** A file by its absolute path. */
 export function withAbsoluteFile(sampler: Config['sampler']): Config['sampler'] {
-  const { name } = named({ sampler });
-  if (!isJavaScriptFile(name)) return sampler;
-  return typeof sampler === 'string' ? resolve(name) : { ...sampler, name: resolve(name) };
+  const [file] = samplerFile({ sampler });
+  if (file === undefined) return sampler;
+  return typeof sampler === 'string' ? resolve(file) : { ...sampler, name: resolve(file) };
 }
 
 /** @throws SAMPLER_FAILED when the user's function throws; BAD_ARGUMENT when it makes no sampler */

@@ -4,7 +4,8 @@ import { trainSteps } from '../grpo/loop';
 import type { LoopStep } from '../grpo/step';
 import { evaluationMetrics } from '../life/evaluation-metrics';
 import type { EvalPhase, Evaluation, RunSummary } from '../life/events';
-import type { Next, Work } from '../life/method';
+import { isDue, type Next, type Work } from '../life/method';
+import { loadedEvent } from '../life/loading';
 import { otherMaker } from '../life/maker';
 import type { Engine } from '../engine/types';
 import { completeRollbacks, findCheckpoint, recordRollback, type StoredCheckpoint } from '../run';
@@ -153,11 +154,9 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
   }
 
   saveIsDue(): boolean {
-    const { step } = this;
-    const { saveSteps, maxSteps } = this.run.config;
     // After a refused step the weights are not new and may be at fault: older checkpoints are worth more.
-    if (this.state.loop.refused > 0 && step < maxSteps) return false;
-    return step === maxSteps || (saveSteps > 0 && step % saveSteps === 0);
+    if (this.state.loop.refused > 0 && this.step < this.maxSteps) return false;
+    return isDue(this, this.run.config.saveSteps);
   }
 
   async save(signal?: AbortSignal): Promise<void> {
@@ -215,12 +214,9 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
 
 /** Restores the run's state into the loaded model. */
 export async function startWork(run: Opened): Promise<GrpoWork> {
-  const { config, checkpoint, emit, watchdog, plan } = run;
-  const { model, policy, engine } = run;
-  const { dtype, device, parameterCount: parameters } = model.info;
-  const trained = policy.info.parameterCount;
+  const { config, checkpoint, emit, watchdog, plan, engine } = run;
   if (plan !== null) emit({ type: 'plan', plan });
-  emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
+  emit(loadedEvent(config.model, run));
   const state = await watchdog.phase('loading', () => startState(run, run.loop));
   const warn = (message: string) => emit({ type: 'warning', message });
   if (checkpoint !== null) noteCheckpoint(checkpoint, engine, warn);
