@@ -26,7 +26,8 @@ export interface SftState {
   pending: StepMetrics | null;
 }
 
-export const START: SftState = {
+/** The state before the first update. */
+export const initialSftState = (): SftState => ({
   step: 0,
   numTokens: 0,
   loss: null,
@@ -35,7 +36,7 @@ export const START: SftState = {
   latest: null,
   best: null,
   pending: null,
-};
+});
 
 const count = z.int().min(0);
 const fingerprints = z.record(z.string(), z.string());

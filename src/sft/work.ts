@@ -11,7 +11,7 @@ import { evaluateExamples } from './evaluate';
 import { SftFiles } from './files';
 import type { OpenedSft } from './opened';
 import { resumeSft } from './opening';
-import { START, storedSft, type SftState } from './state';
+import { initialSftState, storedSft, type SftState } from './state';
 import { Batches, sftStep, type StepContext, type StepFigures } from './step';
 
 interface SftStep extends MadeStep {
@@ -159,7 +159,7 @@ export class SftWork implements Work<SftStep, SftSummary> {
 export async function startSft(run: OpenedSft): Promise<SftWork> {
   const { config, checkpoint, engine, policy, emit, watchdog } = run;
   emit(loadedEvent(config.model, run));
-  if (checkpoint === null) return new SftWork(run, START);
+  if (checkpoint === null) return new SftWork(run, initialSftState());
   const { sft: state, maker } = storedSft(checkpoint);
   await watchdog.phase('loading', () => restorePolicy(checkpoint, policy));
   const other = otherMaker(maker, engine);

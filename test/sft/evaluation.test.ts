@@ -1,5 +1,5 @@
 /** Evaluations of a supervised run on examples that it is not trained on. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createEngine } from '../../src/engine/engine';
@@ -68,6 +68,27 @@ test('evalDataset is evaluated on instead, and all of dataset is trained on', as
   const summary = await sft(...asSftCall(settings('other', { evalDataset })));
   expect(summary.run.examples).toBe(20);
   expect(summary.heldOut!.examples).toBe(1);
+});
+
+test('where training makes it worse, the checkpoint with the lowest loss is kept', async () => {
+  const dataset = sums.map(({ prompt }) => ({ prompt, completion: '7' }));
+  const evalDataset = [{ prompt: '1+1=', completion: '2' }];
+  const losses: number[] = [];
+  const onEvent = (event: SftEvent) => {
+    if (event.type === 'held-out') losses.push(event.loss);
+  };
+  const more = { dataset, evalDataset, learningRate: 3e-3, evalSteps: 1, keepCheckpoints: 1, onEvent };
+  const { run, heldOut } = await sft(...asSftCall(settings('worse', more)));
+  const { base, trained, best } = heldOut!;
+  // Its own base: another run in this process had another one.
+  expect(losses).toHaveLength(run.steps + 1);
+  expect(base.loss).toBe(losses[0]);
+  const lowest = losses.indexOf(Math.min(...losses));
+  expect(lowest).toBeLessThan(run.steps);
+  expect(best).toEqual({ step: lowest, loss: losses[lowest] });
+  expect(trained.loss).toBeGreaterThan(best.loss);
+  const kept = [lowest, run.steps].map((step) => `step-${String(step).padStart(6, '0')}`);
+  expect(readdirSync(join(root, 'worse', 'checkpoints')).sort()).toEqual(kept);
 });
 
 test('stopped at any step and resumed, its lines, checkpoints and adapter are those of the whole run', async () => {
