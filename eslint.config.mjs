@@ -7,7 +7,18 @@ const READING =
   'A pipe in the place of a file would wait for ever: read it through src/base/regular-file.ts, which refuses what is no regular file.';
 
 export default tseslint.config(
-  { ignores: ['**/dist/', 'build/', 'native/', 'runs/', 'assets/', 'coverage/', 'test/fixtures/'] },
+  {
+    ignores: [
+      '**/dist/',
+      'build/',
+      'native/',
+      'runs/',
+      'assets/',
+      'coverage/',
+      'test/fixtures/',
+      '**/*.generated.ts',
+    ],
+  },
   js.configs.recommended,
   {
     files: ['**/*.ts'],

@@ -17,7 +17,6 @@ const { metricsPage } = require('./docs/metrics-page.cjs');
 const { rewardsPage } = require('./docs/rewards-page.cjs');
 const { sftTable } = require('./docs/sft-table.cjs');
 const { settingsPage } = require('./docs/settings-page.cjs');
-const { optionsInterface } = require('./docs/options-interface.cjs');
 const { trlTable } = require('./docs/trl-table.cjs');
 
 const root = join(import.meta.dirname, '..');
@@ -40,8 +39,6 @@ const files = {
   'docs/settings.md': () => settingsPage(source('config/index')),
   'configs/schema.json': () =>
     configSchemaFile(source('config/index'), source('rewards/index').listRewards()),
-  'src/config/options.generated.ts': () =>
-    optionsInterface({ ...source('config/json-schema'), ...source('losses/registry') }),
 };
 
 let stale = 0;
