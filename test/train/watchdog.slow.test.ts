@@ -33,8 +33,9 @@ const settings = (): Given => ({
   saveSteps: 2,
   watchdogMs: LIMIT_MS,
   hangGraceMs: 100,
-  // The default limits of both phases would be minutes.
-  watchdogPhaseMs: { loading: LIMIT_MS, reward: LIMIT_MS },
+  // The default limits of loading and rewards would be minutes. A disk that others write to may take a second
+  // for what a checkpoint has to wait for.
+  watchdogPhaseMs: { loading: LIMIT_MS, reward: LIMIT_MS, checkpoint: 10 * LIMIT_MS },
 });
 
 function watched(more: Given = {}) {
