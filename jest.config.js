@@ -20,7 +20,8 @@ module.exports = {
     ],
   },
   reporters: ['default', '<rootDir>/test/helpers/summary.cjs'],
-  testTimeout: 60_000,
+  // Ends what hangs; a machine that others load is no failure.
+  testTimeout: 300_000,
   // A worker keeps what earlier files left on its heap; collecting it blocks the tests that watch for blocking.
   workerIdleMemoryLimit: '512MB',
   // Jest's default leaves one core idle, which on two cores is half of the machine.

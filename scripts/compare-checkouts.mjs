@@ -9,12 +9,12 @@
  */
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { scriptArguments } from './lib/arguments.mjs';
 
 const split = process.argv.indexOf('--');
 const own = process.argv.slice(2, split < 0 ? undefined : split);
 const bench = split < 0 ? ['step', '--model', 'tiny', '--repeats', '3'] : process.argv.slice(split + 1);
-const { positionals, values } = parseArgs({
+const { positionals, values } = scriptArguments(import.meta.url, {
   args: own,
   allowPositionals: true,
   options: { pairs: { type: 'string', default: '15' } },

@@ -29,7 +29,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { scriptArguments } from './lib/arguments.mjs';
 
 const require = createRequire(import.meta.url);
 const corpora = require('./lib/fuzz-corpus.cjs');
@@ -199,7 +199,7 @@ function commit({ kind, kept, settings: { corpus }, before, spent }) {
 }
 
 function readOptions() {
-  const { values, positionals } = parseArgs({
+  const { values, positionals } = scriptArguments(import.meta.url, {
     allowPositionals: true,
     options: {
       'cpu-seconds': { type: 'string', default: '60' },

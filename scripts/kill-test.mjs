@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { scriptArguments } from './lib/arguments.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const require = createRequire(import.meta.url);
@@ -41,7 +41,7 @@ const SETTINGS = {
   threads: 1,
 };
 
-const { values } = parseArgs({
+const { values } = scriptArguments(import.meta.url, {
   options: {
     kills: { type: 'string', default: '200' },
     seed: { type: 'string', default: '1' },

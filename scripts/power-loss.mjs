@@ -24,14 +24,14 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { checkResumed, checkRun, heard, nothingSaid } from './power-loss/check.mjs';
 import { Disk } from './power-loss/disk.mjs';
 import { compileRecorder, readLog, recordedEnv } from './power-loss/log.mjs';
 import { crashStates, stateKey } from './power-loss/states.mjs';
 import { loadPackage } from './power-loss/workload.mjs';
+import { scriptArguments } from './lib/arguments.mjs';
 
-const { values } = parseArgs({
+const { values } = scriptArguments(import.meta.url, {
   options: {
     states: { type: 'string', default: '2000' },
     resumes: { type: 'string', default: '20' },

@@ -24,8 +24,8 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { root } from './lib/study.mjs';
+import { scriptArguments } from './lib/arguments.mjs';
 
 const LOOK_MS = 500;
 const SETTLED_STEPS = 2_000;
@@ -33,7 +33,7 @@ const STRETCHES = 20;
 /** 97.5% quantile of Student's t with 18 degrees of freedom. */
 const T_QUANTILE = 2.101;
 
-const { values, positionals } = parseArgs({
+const { values, positionals } = scriptArguments(import.meta.url, {
   allowPositionals: true,
   options: {
     steps: { type: 'string', default: '10000' },

@@ -7,8 +7,6 @@ import { pathToFileURL } from 'node:url';
 import ts from 'typescript';
 import { builtCli, ROOT } from './helpers/cli';
 
-jest.setTimeout(180_000);
-
 const MOST_NAMES = 99;
 
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');

@@ -23,8 +23,6 @@ import { parse as parseYaml } from 'yaml';
 import { type ConfigInput, resolveConfig } from '../src/config';
 import { acoer, builtCli, ROOT } from './helpers/cli';
 
-jest.setTimeout(170_000);
-
 const run = promisify(execFile);
 
 interface Block {

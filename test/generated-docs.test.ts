@@ -2,8 +2,6 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 
-jest.setTimeout(300_000);
-
 test('generated files are up to date', () => {
   const script = join(__dirname, '..', 'scripts', 'generate-docs.mjs');
   const { status, stdout, stderr } = spawnSync(process.execPath, [script, '--check'], { encoding: 'utf8' });

@@ -6,8 +6,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { builtCli, ROOT } from './helpers/cli';
 
-jest.setTimeout(120_000);
-
 const { optionalDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
   optionalDependencies: Record<string, string>;
 };

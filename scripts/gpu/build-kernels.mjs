@@ -19,7 +19,6 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { parseArgs } from 'node:util';
 import {
   ARCHITECTURES,
   findNvrtc,
@@ -29,12 +28,13 @@ import {
   OLDER_ARCHITECTURES,
 } from '../lib/nvcc.mjs';
 import { packageRoot } from '../lib/paths.mjs';
+import { scriptArguments } from '../lib/arguments.mjs';
 
 const SOURCES = join(packageRoot, 'native', 'cuda', 'kernels');
 const SHIPPED = join(packageRoot, 'assets', 'kernels');
 const RECORD = join(SHIPPED, 'kernels.json');
 
-const { values } = parseArgs({
+const { values } = scriptArguments(import.meta.url, {
   options: { check: { type: 'boolean', default: false }, nvrtc: { type: 'string' } },
 });
 

@@ -13,14 +13,14 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { ARCHITECTURES, kernelFlags } from '../lib/nvcc.mjs';
 import { packageRoot } from '../lib/paths.mjs';
+import { scriptArguments } from '../lib/arguments.mjs';
 
 const KERNELS = join(packageRoot, 'native', 'cuda', 'kernels');
 const BUDGET = join(KERNELS, 'budget.json');
 
-const { values } = parseArgs({
+const { values } = scriptArguments(import.meta.url, {
   options: {
     check: { type: 'boolean', default: false },
     write: { type: 'boolean', default: false },

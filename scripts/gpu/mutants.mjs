@@ -13,8 +13,8 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
-import { parseArgs } from 'node:util';
 import { packageRoot } from '../lib/paths.mjs';
+import { scriptArguments } from '../lib/arguments.mjs';
 
 /** `from` occurs once in `core/<file>` and becomes `to`; `tests` should fail. */
 const MUTANTS = [
@@ -118,7 +118,7 @@ const MUTANTS = [
   },
 ];
 
-const { values, positionals } = parseArgs({
+const { values, positionals } = scriptArguments(import.meta.url, {
   allowPositionals: true,
   options: { all: { type: 'boolean', default: false }, list: { type: 'boolean', default: false } },
 });

@@ -1,4 +1,4 @@
-// Times acoer and its peers on the same work; see README.md beside this file.
+/** Times acoer and its peers on the same work; see README.md beside this file. */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import bench from '../../dist/bench/index.js';
+import { scriptArguments } from '../lib/arguments.mjs';
 
 const HERE = fileURLToPath(new URL('.', import.meta.url));
 const TINY = {
@@ -229,7 +229,7 @@ async function hasLlama() {
 }
 
 async function main() {
-  const { values, positionals } = parseArgs({
+  const { values, positionals } = scriptArguments(import.meta.url, {
     allowPositionals: true,
     options: {
       python: { type: 'string', default: 'python3' },

@@ -11,8 +11,8 @@
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { recordRuns, seedsOf } from '../lib/study.mjs';
+import { scriptArguments } from '../lib/arguments.mjs';
 
 const RATES = { tiny: '`tiny`: 1.2e-3, cosine', slide: '`slide`: 1.5e-3, constant' };
 const EPSILONS = ['0.2', '1e-4'];
@@ -58,7 +58,7 @@ function printTable(folder) {
   }
 }
 
-const { positionals, values } = parseArgs({
+const { positionals, values } = scriptArguments(import.meta.url, {
   allowPositionals: true,
   options: {
     seeds: { type: 'string', default: '3001-3003' },

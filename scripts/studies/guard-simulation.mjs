@@ -13,8 +13,8 @@
  */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { root } from '../lib/study.mjs';
+import { scriptArguments } from '../lib/arguments.mjs';
 
 const require = createRequire(import.meta.url);
 const { FALLS, SHAPES, SOLVE_RATES, syntheticRun } = require('./synthetic-runs.cjs');
@@ -23,7 +23,7 @@ const { bareContext, initialMonitorState, monitorSettings, observe } = require(j
 /** First seed of the runs that settings were chosen on, and of those they are reported on. */
 const FIRST_SEED = { tune: 1_000_000, judge: 17_000_000 };
 
-const { positionals, values } = parseArgs({
+const { positionals, values } = scriptArguments(import.meta.url, {
   allowPositionals: true,
   options: {
     steps: { type: 'string', default: '200,1200,5000' },

@@ -11,8 +11,8 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { recordRuns, root, seedsOf } from '../lib/study.mjs';
+import { scriptArguments } from '../lib/arguments.mjs';
 
 const require = createRequire(import.meta.url);
 
@@ -130,7 +130,7 @@ function replay(folder, given) {
   }
 }
 
-const { positionals, values } = parseArgs({
+const { positionals, values } = scriptArguments(import.meta.url, {
   allowPositionals: true,
   options: {
     seeds: { type: 'string', default: '1-10' },

@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { scriptArguments } from '../lib/arguments.mjs';
 
 const require = createRequire(import.meta.url);
 const { createEngine } = require('../../dist/engine/engine.js');
@@ -21,7 +21,7 @@ const { TINY_MODEL } = require('../../dist/models/index.js');
 const { ProgressFile, RunDirectory } = require('../../dist/run/index.js');
 const { DecodeTracker } = require('../../dist/sampling/index.js');
 
-const { values } = parseArgs({
+const { values } = scriptArguments(import.meta.url, {
   options: {
     model: { type: 'string', default: TINY_MODEL },
     pairs: { type: 'string', default: '15' },

@@ -11,13 +11,13 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { performance } from 'node:perf_hooks';
-import { parseArgs } from 'node:util';
+import { scriptArguments } from '../lib/arguments.mjs';
 
 const require = createRequire(import.meta.url);
 const { verifyAnswer } = require('../../packages/verify/dist/index.js');
 const { optionsFromConfig } = require('../../dist/grading/config.js');
 
-const { positionals, values } = parseArgs({
+const { positionals, values } = scriptArguments(import.meta.url, {
   allowPositionals: true,
   options: { show: { type: 'string' }, preset: { type: 'string', default: 'math-verify' } },
 });

@@ -1,7 +1,11 @@
-// Predicted versus measured peak memory on a CPU, for runs of random models at several shapes.
-//   node scripts/studies/plan-check.mjs [CASE]...      (default: all; --list names them)
-// Needs the built package (npm run build) and a few GB of memory and temporary space. Exits with 1 if a
-// prediction is off by more than 15%.
+/**
+ * Predicted versus measured peak memory on a CPU, for runs of random models at several shapes.
+ *
+ *   node scripts/studies/plan-check.mjs [CASE]...      (default: all; --list names them)
+ *
+ * Needs the built package (npm run build) and a few GB of memory and temporary space. Exits with 1 if a
+ * prediction is off by more than 15%.
+ */
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,6 +13,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import bench from '../../dist/bench/index.js';
 import acoer from '../../dist/index.js';
+import { scriptArguments } from '../lib/arguments.mjs';
 
 const TOLERANCE = 0.15;
 const ASSETS = fileURLToPath(new URL('../../assets/tiny/', import.meta.url));
@@ -107,7 +112,6 @@ async function runHere(given) {
 async function main(names) {
   let worst = 0;
   for (const name of names) {
-    if (!(name in CASES)) throw new Error(`no case ${name}; choose from ${Object.keys(CASES).join(', ')}`);
     const { measured, predicted } = await measure(CASES[name]);
     const error = predicted / measured - 1;
     worst = Math.max(worst, Math.abs(error));
@@ -119,7 +123,14 @@ async function main(names) {
   if (worst > TOLERANCE) process.exitCode = 1;
 }
 
-const words = process.argv.slice(2);
-if (words[0] === '--list') console.log(Object.keys(CASES).join('\n'));
-else if (words[0] === '--run') await runHere(JSON.parse(words[1]));
-else await main(words.length > 0 ? words : Object.keys(CASES));
+const { values, positionals } = scriptArguments(import.meta.url, {
+  allowPositionals: true,
+  options: { list: { type: 'boolean' }, run: { type: 'string' } },
+});
+const unknown = positionals.filter((name) => !Object.hasOwn(CASES, name));
+if (unknown.length > 0) {
+  console.error(`no case ${unknown.join(', ')}; choose from ${Object.keys(CASES).join(', ')}`);
+  process.exitCode = 2;
+} else if (values.list) console.log(Object.keys(CASES).join('\n'));
+else if (values.run !== undefined) await runHere(JSON.parse(values.run));
+else await main(positionals.length > 0 ? positionals : Object.keys(CASES));

@@ -9,8 +9,6 @@ import { parseJsonLines, parseLinesAsTheyCome } from '../../src/cli/jsonl';
 import { TINY_MODEL } from '../../src/models';
 import { builtCli, type CommandResult, ended, ROOT } from '../helpers/cli';
 
-jest.setTimeout(240_000);
-
 const folder = mkdtempSync(join(tmpdir(), 'acoer-special-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

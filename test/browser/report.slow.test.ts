@@ -10,8 +10,6 @@ import { writeReportedRun, type ReportedRun } from '../helpers/reported-runs';
 import { appendLines, rollBack, watchedFolder, watchedLines } from '../helpers/watched-runs';
 import { describeInBrowser, launch, openPage, violations } from './browser';
 
-jest.setTimeout(240_000);
-
 const root = watchedFolder();
 
 async function reportFile(name: string, run: ReportedRun = {}): Promise<{ url: string; path: string }> {

@@ -17,8 +17,6 @@ import {
 } from '../helpers/watched-runs';
 import { describeInBrowser, launch, openPage, violations } from './browser';
 
-jest.setTimeout(180_000);
-
 let browser: Browser;
 const open: { close(): Promise<unknown> }[] = [];
 

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { TINY_MODEL } from '../../src/models';
 import { acoer, linesFile } from '../helpers/cli';
 
-jest.setTimeout(300_000);
 const root = mkdtempSync(join(tmpdir(), 'acoer-base-model-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 let count = 0;

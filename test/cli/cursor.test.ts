@@ -3,8 +3,6 @@ import { spawn } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { builtCli, ended } from '../helpers/cli';
 
-jest.setTimeout(60_000);
-
 const SHOW = '\x1b[?25h';
 const HIDE = '\x1b[?25l';
 

@@ -4,8 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { acoer, ended, linesFile, objects, spawnAcoer } from '../helpers/cli';
 
-jest.setTimeout(120_000);
-
 const root = mkdtempSync(join(tmpdir(), 'acoer-eval-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 

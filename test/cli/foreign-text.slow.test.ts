@@ -9,8 +9,6 @@ import { join } from 'node:path';
 import { acoer, type CommandResult, ended, linesFile, objects, spawnAcoer } from '../helpers/cli';
 import { textModel } from '../helpers/text-model';
 
-jest.setTimeout(120_000);
-
 const root = mkdtempSync(join(tmpdir(), 'acoer-foreign-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 

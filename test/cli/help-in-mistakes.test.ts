@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { registerReward, train } from '../../src';
 import { acoer, builtCli, ended, spawnAcoer } from '../helpers/cli';
 
-jest.setTimeout(120_000);
 const folder = mkdtempSync(join(tmpdir(), 'acoer-mistakes-'));
 beforeAll(builtCli);
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ended, linesFile, objects, ROOT, spawnAcoer } from '../helpers/cli';
 
-jest.setTimeout(120_000);
 const root = mkdtempSync(join(tmpdir(), 'acoer-judge-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 const judgeFile = (name: string) => join(ROOT, 'test', 'fixtures', 'judge-modules', name);

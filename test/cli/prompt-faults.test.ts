@@ -14,8 +14,6 @@ import {
 import type { TrainEvent } from '../../src';
 import { acoer } from '../helpers/cli';
 
-jest.setTimeout(120_000);
-
 let folder: string;
 let file: string;
 beforeAll(() => {

@@ -9,8 +9,6 @@ import { questionOf } from '../../src/base/transcript';
 import type { Rollout } from '../../src/base/types';
 import { acoer, builtCli, ended, objects } from '../helpers/cli';
 
-jest.setTimeout(60_000);
-
 const root = mkdtempSync(join(tmpdir(), 'acoer-show-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 

@@ -9,8 +9,6 @@ import { readHubSettings } from '../../src/hub/settings';
 import { writePatiently } from '../../src/run';
 import { acoer, builtCli } from '../helpers/cli';
 
-jest.setTimeout(120_000);
-
 /** The module itself, whose functions can be replaced. */
 const os = jest.requireActual<typeof nodeOs>('node:os');
 const root = mkdtempSync(join(os.tmpdir(), 'acoer-surroundings-'));

@@ -7,7 +7,6 @@ import { hasDesktop } from '../../src/watch';
 import { acoer, builtCli, ended, spawnAcoer } from '../helpers/cli';
 import { watchedFolder, writeRun } from '../helpers/watched-runs';
 
-jest.setTimeout(120_000);
 beforeAll(() => void builtCli());
 
 /** Waits for a line on a stream of a process. */

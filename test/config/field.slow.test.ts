@@ -13,8 +13,6 @@ import { acoer, linesFile } from '../helpers/cli';
 import type { RandomModelOptions } from '../helpers/random-model';
 import { textModel } from '../helpers/text-model';
 
-jest.setTimeout(60_000);
-
 const FOLDER = join(__dirname, '..', '..', 'configs', 'field');
 const root = mkdtempSync(join(tmpdir(), 'acoer-field-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

@@ -8,8 +8,6 @@ import type { z } from 'zod';
 import { CONFIG_KEYS, PRESETS, type configSchema, type ConfigInput } from '../../src/config';
 import { METRICS } from '../../src/base/metric-names';
 
-jest.setTimeout(300_000);
-
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 
 const ROOT = join(__dirname, '..', '..');

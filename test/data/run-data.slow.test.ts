@@ -167,7 +167,7 @@ test('the embedded task has its own evaluation problems, also next to a file of 
   const { trainData } = await load({ settings: { dataset: 'tiny', evalDataset } });
   expect(trainData.size).toBeLessThanOrEqual(2 ** 17 - 3);
   // All training problems are generated and compared.
-}, 300_000);
+});
 
 test('the notice is one line with the count and the percentage', async () => {
   const file = write(

@@ -5,8 +5,6 @@ import { join } from 'node:path';
 import { ROOT } from '../helpers/cli';
 import { EmbeddingProject } from '../helpers/embedding';
 
-jest.setTimeout(300_000);
-
 const project = new EmbeddingProject();
 beforeAll(() => project.install());
 afterAll(() => project.remove());

@@ -6,8 +6,6 @@ import { join } from 'node:path';
 import type { Config } from '../../src/config';
 import { ROOT } from '../helpers/cli';
 
-jest.setTimeout(120_000);
-
 const folder = mkdtempSync(join(tmpdir(), 'acoer-examples-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -10,8 +10,6 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { readMetrics } from '../../src/run';
 import { builtCli, ended, ROOT, spawnAcoer } from '../helpers/cli';
 
-jest.setTimeout(300_000);
-
 const folder = mkdtempSync(join(tmpdir(), 'acoer-exit-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 let files = 0;

@@ -8,8 +8,6 @@ import { registerReward } from '../../src/rewards/registry';
 import { readMetrics, readRollbacks, RunDirectory } from '../../src/run';
 import { acoer, ended, spawnAcoer } from '../helpers/cli';
 
-jest.setTimeout(300_000);
-
 const folder = mkdtempSync(join(tmpdir(), 'acoer-replay-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -6,8 +6,6 @@ import { readMetrics } from '../../src/run';
 import { acoer, ended, linesFile, spawnAcoer } from '../helpers/cli';
 import { untimedFiles } from '../helpers/run-files';
 
-jest.setTimeout(300_000);
-
 const folder = mkdtempSync(join(tmpdir(), 'acoer-sft-command-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

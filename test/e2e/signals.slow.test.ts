@@ -9,8 +9,6 @@ import { STOP_SIGNALS } from '../../src/base/signals';
 import { builtCli, ended, ROOT, spawnAcoer } from '../helpers/cli';
 import { needs } from '../helpers/needs';
 
-jest.setTimeout(300_000);
-
 const folder = mkdtempSync(join(tmpdir(), 'acoer-signals-'));
 const children: ChildProcess[] = [];
 afterAll(() => {

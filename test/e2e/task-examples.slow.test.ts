@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { builtCli, ROOT } from '../helpers/cli';
 
-jest.setTimeout(300_000);
 const folder = mkdtempSync(join(tmpdir(), 'acoer-tasks-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

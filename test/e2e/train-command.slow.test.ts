@@ -6,8 +6,6 @@ import type { RunSummary } from '../../src/train';
 import { readMetrics } from '../../src/run';
 import { ended, ROOT, spawnAcoer } from '../helpers/cli';
 
-jest.setTimeout(300_000);
-
 const folder = mkdtempSync(join(tmpdir(), 'acoer-train-command-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

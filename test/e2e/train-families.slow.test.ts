@@ -7,8 +7,6 @@ import { readMetrics } from '../../src/run';
 import { ended, spawnAcoer } from '../helpers/cli';
 import { textModel } from '../helpers/text-model';
 
-jest.setTimeout(300_000);
-
 const folder = mkdtempSync(join(tmpdir(), 'acoer-families-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

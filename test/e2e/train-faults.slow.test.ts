@@ -5,8 +5,6 @@ import { join } from 'node:path';
 import { readMetrics } from '../../src/run';
 import { ended, spawnAcoer } from '../helpers/cli';
 
-jest.setTimeout(300_000);
-
 const folder = mkdtempSync(join(tmpdir(), 'acoer-train-faults-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -8,8 +8,6 @@ import { completionTables, readCompletions, readMetrics } from '../../src/run';
 import { ended, spawnAcoer } from '../helpers/cli';
 import { untimedFiles } from '../helpers/run-files';
 
-jest.setTimeout(300_000);
-
 const root = mkdtempSync(join(tmpdir(), 'acoer-train-oom-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 

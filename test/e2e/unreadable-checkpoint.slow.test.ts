@@ -15,8 +15,6 @@ import { join } from 'node:path';
 import { findCheckpoint, RunDirectory } from '../../src/run';
 import { builtCli } from '../helpers/cli';
 
-jest.setTimeout(300_000);
-
 const root = realpathSync(mkdtempSync(join(tmpdir(), 'acoer-unreadable-')));
 chmodSync(root, 0o755);
 const library = join(root, 'fail-reads.so');

@@ -10,8 +10,6 @@ import { readMetrics } from '../../src/run';
 import { builtCli, ROOT } from '../helpers/cli';
 import { needs } from '../helpers/needs';
 
-jest.setTimeout(300_000);
-
 const root = mkdtempSync(join(tmpdir(), 'acoer-wandb-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 beforeAll(() => void builtCli());

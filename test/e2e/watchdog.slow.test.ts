@@ -7,8 +7,6 @@ import { readMetrics } from '../../src/run';
 import { builtCli, ended, ROOT, spawnAcoer, type CommandResult } from '../helpers/cli';
 import { untimedFiles } from '../helpers/run-files';
 
-jest.setTimeout(300_000);
-
 const folder = mkdtempSync(join(tmpdir(), 'acoer-watchdog-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

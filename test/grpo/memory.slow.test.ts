@@ -12,7 +12,6 @@ import { fakeRun, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-r
 import { untimedFiles } from '../helpers/run-files';
 import { asCall, type Given } from '../helpers/given';
 
-jest.setTimeout(300_000);
 afterAll(removeFakeRuns);
 
 const SETTINGS: Given = {

@@ -11,8 +11,6 @@ import { readMetrics } from '../../src/run';
 import { sft } from '../../src/sft';
 import type { StepMetrics } from '../../src/base/types';
 
-jest.setTimeout(300_000);
-
 const root = mkdtempSync(join(tmpdir(), 'acoer-metric-names-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 

@@ -72,7 +72,7 @@ export class EmbeddingProject {
     const tarball = pack(this.directory);
     writeProject(this.directory, tarball);
     const flags = ['ci', '--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund'];
-    const npm = spawnSync('npm', flags, { cwd: this.directory, encoding: 'utf8', timeout: 120_000 });
+    const npm = spawnSync('npm', flags, { cwd: this.directory, encoding: 'utf8', timeout: 300_000 });
     if (npm.status === 0) return;
     console.warn(`npm ci could not fetch the dependencies, so they are linked:\n${npm.stderr}`);
     unpackBesideLinks(this.directory, tarball);

@@ -9,8 +9,6 @@ import { readHubSettings } from '../../src/hub/settings';
 import { acoer } from '../helpers/cli';
 import { hubForTests, sentence } from '../helpers/hub';
 
-jest.setTimeout(180_000);
-
 const { setEnvironment } = hubForTests();
 
 const COMMIT = 'a'.repeat(40);

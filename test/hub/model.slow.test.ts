@@ -8,7 +8,6 @@ import { acoer, linesFile, objects } from '../helpers/cli';
 import { hubForTests } from '../helpers/hub';
 
 // Several commands with a model each.
-jest.setTimeout(180_000);
 
 const { hub, setEnvironment } = hubForTests();
 const NAME = 'acoer-test/tiny';

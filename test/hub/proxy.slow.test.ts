@@ -7,8 +7,6 @@ import { hubForTests, sentence } from '../helpers/hub';
 import { SAMPLE } from '../helpers/hub-server';
 import { ProxyServer } from '../helpers/proxy-server';
 
-jest.setTimeout(120_000);
-
 const { hub, setEnvironment } = hubForTests();
 let proxy: ProxyServer;
 beforeEach(async () => {

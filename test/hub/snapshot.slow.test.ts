@@ -23,7 +23,6 @@ import { builtCli, ended } from '../helpers/cli';
 import { hubForTests, sentence } from '../helpers/hub';
 
 // A busy machine takes seconds to start a process.
-jest.setTimeout(180_000);
 
 const { hub, cache, setEnvironment } = hubForTests();
 

@@ -6,8 +6,6 @@ import { join } from 'node:path';
 import type { BenchResult } from '../../src/bench';
 import { builtCli } from '../helpers/cli';
 
-jest.setTimeout(120_000);
-
 const folder = mkdtempSync(join(tmpdir(), 'acoer-cpu-kernels-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -13,7 +13,7 @@ describe("two layers at Qwen3-1.7B's widths", () => {
   beforeAll(() => {
     directory = mkdtempSync(join(tmpdir(), 'acoer-wide-'));
     writeHashedModel(directory, readJson<HashedModel>('wide/model.json'));
-  }, 120_000);
+  });
   afterAll(() => rmSync(directory, { recursive: true }));
 
   test('log-probs and entropies in float32', async () => {
@@ -26,5 +26,5 @@ describe("two layers at Qwen3-1.7B's widths", () => {
       // Sums over 151,936 tokens: transformers' float32 is 9.9e-6 from float64, so float64 is the reference.
       expect(maxDifference(entropies, values(fixture, 'entropies.float64'))).toBeLessThan(FLOAT32);
     });
-  }, 120_000);
+  });
 });

@@ -17,8 +17,6 @@ import { differingTensors } from '../helpers/fixtures';
 import { randomModel } from '../helpers/random-model';
 import { anyPass } from '../helpers/training';
 
-jest.setTimeout(120_000);
-
 const folder = mkdtempSync(join(tmpdir(), 'acoer-memory-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 

@@ -9,8 +9,6 @@ import { join } from 'node:path';
 import { readMetrics } from '../../src/run';
 import { builtCli, ended, ROOT, spawnAcoer } from '../helpers/cli';
 
-jest.setTimeout(300_000);
-
 const folder = mkdtempSync(join(tmpdir(), 'acoer-plan-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -14,8 +14,6 @@ import { writeReportedRun } from '../helpers/reported-runs';
 import { uniform } from '../helpers/synthetic-runs';
 import { appendLines, rollBack, watchedFolder, watchedLines } from '../helpers/watched-runs';
 
-jest.setTimeout(240_000);
-
 const root = watchedFolder();
 
 async function newRun(name: string, run: Parameters<typeof writeReportedRun>[1] = {}): Promise<string> {

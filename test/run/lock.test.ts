@@ -8,8 +8,6 @@ import { errorCode, exitCodeFor } from '../../src/base/errors';
 import { lockState, RunLock, type LockOwner } from '../../src/run/lock';
 import { needs } from '../helpers/needs';
 
-jest.setTimeout(120_000);
-
 const root = mkdtempSync(join(tmpdir(), 'acoer-lock-'));
 const children: ChildProcess[] = [];
 afterAll(() => {

@@ -10,8 +10,6 @@ import { builtCli } from '../helpers/cli';
 import { untimedFiles } from '../helpers/run-files';
 import { asSftCall, type GivenSft } from '../helpers/given';
 
-jest.setTimeout(120_000);
-
 const root = mkdtempSync(join(tmpdir(), 'acoer-sft-life-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 

@@ -16,8 +16,6 @@ import {
   readSafetensors,
 } from '../helpers/fixtures';
 
-jest.setTimeout(120_000);
-
 interface Step {
   loss: number;
   learningRate: number;

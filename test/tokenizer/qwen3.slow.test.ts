@@ -99,7 +99,7 @@ test('10,000 prompts do not block the event loop', async () => {
     expect((await rendering).map(({ index }) => index)).toEqual(problems.map((_, i) => i));
   }
   expect(Math.min(...longest)).toBeLessThan(50);
-}, 240_000);
+});
 
 test('rendering many prompts ends when its signal fires', async () => {
   const controller = new AbortController();

@@ -10,7 +10,6 @@ import { fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
 import { adapterDirectory, modelDirectory, readSafetensors } from '../helpers/fixtures';
 import { asCall, type Given } from '../helpers/given';
 
-jest.setTimeout(120_000);
 const root = mkdtempSync(join(tmpdir(), 'acoer-adapter-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 let folders = 0;

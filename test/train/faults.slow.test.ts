@@ -9,8 +9,6 @@ import { fakeDataset, fakeEvaluation, fakeTokenizer } from '../helpers/fake-toke
 import { untimedFiles } from '../helpers/run-files';
 import { asCall, type Given } from '../helpers/given';
 
-jest.setTimeout(120_000);
-
 const root = fs.mkdtempSync(join(tmpdir(), 'acoer-faults-'));
 afterAll(() => fs.rmSync(root, { recursive: true, force: true }));
 afterEach(() => jest.restoreAllMocks());

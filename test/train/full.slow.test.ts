@@ -13,7 +13,6 @@ import { readSafetensors } from '../helpers/fixtures';
 import { untimedFiles } from '../helpers/run-files';
 import { asCall, type Given } from '../helpers/given';
 
-jest.setTimeout(120_000);
 const root = mkdtempSync(join(tmpdir(), 'acoer-full-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 let folders = 0;

@@ -17,7 +17,6 @@ const { train, makeReport, loadTokenizer } = require(
   join(dirname(builtCli()), '..', 'index.js'),
 ) as typeof Library;
 
-jest.setTimeout(120_000);
 const root = mkdtempSync(join(tmpdir(), 'acoer-identity-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 let folders = 0;

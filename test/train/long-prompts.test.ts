@@ -14,8 +14,6 @@ import { loadTokenizer, renderPrompt, type Tokenizer } from '../../src/tokenizer
 import type { Problem } from '../../src/base/types';
 import { acoer, linesFile, objects } from '../helpers/cli';
 
-jest.setTimeout(240_000);
-
 const root = mkdtempSync(join(tmpdir(), 'acoer-long-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 

@@ -8,8 +8,6 @@ import { acoer } from '../helpers/cli';
 import { fakeRun, removeFakeRuns } from '../helpers/fake-run';
 import { asCall, type Given } from '../helpers/given';
 
-jest.setTimeout(180_000);
-
 const root = mkdtempSync(join(tmpdir(), 'acoer-no-signal-'));
 afterAll(() => {
   removeFakeRuns();

@@ -10,7 +10,6 @@ import { train, type TrainEvent } from '../../src/train';
 import { fakeRun, metricsOf, removeFakeRuns } from '../helpers/fake-run';
 import { asCall, type Given } from '../helpers/given';
 
-jest.setTimeout(60_000);
 afterAll(removeFakeRuns);
 
 const run = async (given: Given) => (await train(...asCall(given))).result();

@@ -22,7 +22,6 @@ jest.mock('node:fs/promises', () => {
   return { ...real, writeFile };
 });
 
-jest.setTimeout(120_000);
 afterAll(removeFakeRuns);
 beforeEach(() => (broken = false));
 

@@ -10,8 +10,6 @@ import { fakeDataset, fakeEvaluation, fakeTokenizer } from '../helpers/fake-toke
 import { untimedFiles } from '../helpers/run-files';
 import { asCall } from '../helpers/given';
 
-jest.setTimeout(300_000);
-
 const root = mkdtempSync(join(tmpdir(), 'acoer-resume-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 let folders = 0;

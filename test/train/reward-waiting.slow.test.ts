@@ -6,8 +6,6 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { builtCli, ended, ROOT } from '../helpers/cli';
 
-jest.setTimeout(180_000);
-
 const root = mkdtempSync(join(tmpdir(), 'acoer-waiting-'));
 const MODULE = join(ROOT, 'test', 'fixtures', 'reward-modules', 'waits.cjs');
 let waiting: string;

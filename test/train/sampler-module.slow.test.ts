@@ -8,8 +8,6 @@ import { acoer } from '../helpers/cli';
 import { fakeParts, fakeRun, metricsOf, removeFakeRuns } from '../helpers/fake-run';
 import { asCall, type Given } from '../helpers/given';
 
-jest.setTimeout(120_000);
-
 const root = mkdtempSync(join(tmpdir(), 'acoer-sampler-'));
 const stateHome = process.env.XDG_STATE_HOME;
 beforeEach(() => (process.env.XDG_STATE_HOME = mkdtempSync(join(root, 'state-'))));

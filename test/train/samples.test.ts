@@ -5,7 +5,6 @@ import { train, type TrainEvent } from '../../src/train';
 import { fakeRun, removeFakeRuns } from '../helpers/fake-run';
 import { asCall, type Given } from '../helpers/given';
 
-jest.setTimeout(60_000);
 afterAll(removeFakeRuns);
 
 type Sample = TrainEvent & { type: 'sample' };

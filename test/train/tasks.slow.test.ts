@@ -13,7 +13,6 @@ import { asCall, type Given } from '../helpers/given';
 // eslint-disable-next-line @typescript-eslint/no-require-imports
 const { train } = require(join(dirname(builtCli()), '..', 'index.js')) as typeof Library;
 
-jest.setTimeout(60_000);
 afterAll(removeFakeRuns);
 
 const judgeFile = (name: string) => join(ROOT, 'test', 'fixtures', 'judge-modules', name);

@@ -19,7 +19,6 @@ import { needs } from '../helpers/needs';
 import { copyAsCrashed, untimedFiles } from '../helpers/run-files';
 import { asCall, type Given } from '../helpers/given';
 
-jest.setTimeout(120_000);
 afterAll(removeFakeRuns);
 
 const lines = (folder: string) => readMetrics(join(folder, 'metrics.jsonl'));

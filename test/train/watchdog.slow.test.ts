@@ -15,7 +15,6 @@ import { fakeParts, fakeRun, removeFakeRuns } from '../helpers/fake-run';
 import { untimedFiles } from '../helpers/run-files';
 import { asCall, type Given } from '../helpers/given';
 
-jest.setTimeout(120_000);
 afterAll(removeFakeRuns);
 
 type HangEvent = TrainEvent & { type: 'hang' };

@@ -25,7 +25,6 @@ import {
   writeRun,
 } from '../helpers/watched-runs';
 
-jest.setTimeout(120_000);
 beforeAll(() => void builtCli());
 
 const open: { close(): unknown }[] = [];

@@ -9,8 +9,6 @@ import { builtCli } from '../helpers/cli';
 import { WatchEvents } from '../helpers/watch-events';
 import { watchedFolder, writeRun } from '../helpers/watched-runs';
 
-jest.setTimeout(120_000);
-
 const outside = watchedFolder();
 const root = watchedFolder();
 let server: WatchServer;
