@@ -65,42 +65,9 @@ export type NodeOf<K extends Node['kind']> = Extract<Node, { kind: K }>;
 
 export const num = (value: Rational, decimal = false): Node => ({ kind: 'num', value, decimal });
 export const integer = (value: number | bigint): Node => num({ n: BigInt(value), d: 1n });
+export const negated = (value: Node): Node => ({ kind: 'neg', value });
+export const difference = (a: Node, b: Node): Node => ({ kind: 'add', terms: [a, negated(b)] });
 export const fn = (name: string, ...args: Node[]): Node => ({ kind: 'fn', name, args });
-
-/** The child nodes of `node`. */
-function children(node: Node): readonly Node[] {
-  switch (node.kind) {
-    case 'add':
-      return node.terms;
-    case 'mul':
-      return node.factors;
-    case 'neg':
-    case 'percent':
-    case 'degree':
-    case 'pm':
-      return [node.value];
-    case 'div':
-      return [node.top, node.bottom];
-    case 'pow':
-      return [node.base, node.exponent];
-    case 'fn':
-    case 'apply':
-      return node.args;
-    case 'bigop':
-      return [node.from, node.to, node.body];
-    case 'set':
-    case 'tuple':
-      return node.items;
-    case 'setop':
-      return node.parts;
-    case 'matrix':
-      return node.rows.flat();
-    case 'relation':
-      return node.sides;
-    default:
-      return [];
-  }
-}
 
 /** A copy of `node` with `change` applied to each child. */
 export function mapChildren(node: Node, change: (child: Node) => Node): Node {
@@ -137,6 +104,16 @@ export function mapChildren(node: Node, change: (child: Node) => Node): Node {
   }
 }
 
+/** The child nodes of `node`. */
+function children(node: Node): Node[] {
+  const found: Node[] = [];
+  mapChildren(node, (child) => {
+    found.push(child);
+    return child;
+  });
+  return found;
+}
+
 export function some(node: Node, test: (node: Node) => boolean): boolean {
   return test(node) || children(node).some((child) => some(child, test));
 }
@@ -167,6 +144,11 @@ export function renamedSymbols(node: Node, names: ReadonlyMap<string, string>): 
     to: renamedSymbols(node.to, names),
     body: renamedSymbols(node.body, new Map(names).set(node.variable, variable)),
   };
+}
+
+/** An equation or a chain of them. */
+export function isEquation(node: Node): node is NodeOf<'relation'> {
+  return node.kind === 'relation' && node.ops.every((op) => op === '=');
 }
 
 /** Structures are compared piece by piece; everything else is a scalar. */

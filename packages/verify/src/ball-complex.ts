@@ -101,10 +101,7 @@ export class Arithmetic {
       if (B.signOf(exponent.re) > 0) return real(ZERO);
       throw new Unknown();
     }
-    if (whole !== null && Math.abs(whole) <= MAX_POWER) {
-      if (isReal(base)) return real(F.integerPower(base.re, whole, this.bits));
-      return this.wholePower(base, whole);
-    }
+    if (whole !== null && Math.abs(whole) <= MAX_POWER) return this.wholePower(base, whole);
     if (whole !== null && isReal(base) && B.signOf(base.re) < 0) {
       const size = this.power(negate(base), exponent);
       return whole % 2 === 0 ? size : negate(size);
@@ -112,6 +109,7 @@ export class Arithmetic {
     return this.exp(this.multiply(this.log(base), exponent));
   }
 
+  /** base^k, by squaring. */
   private wholePower(base: ComplexBall, k: number): ComplexBall {
     let [result, square] = [real(ONE), base];
     for (let left = Math.abs(k); left > 0; left = Math.floor(left / 2)) {

@@ -1,6 +1,6 @@
 /** Exponentials, logarithms and angles of balls, from fixed-point series with guard digits. */
-import { type Ball, fixed, hasZero, isZero, negate, ONE, sizeOf, sqrt, twice, Unknown, ZERO, add, divide, multiply, subtract } from './ball'; // prettier-ignore
-import { bitLength } from './rational';
+import { type Ball, fixed, hasZero, isZero, negate, ONE, sizeOf, sqrt, twice, Unknown, ZERO, add, divide, subtract } from './ball'; // prettier-ignore
+import { bitLength, magnitude } from './rational';
 
 /** Guard bits of a series. */
 const GUARD = 48;
@@ -94,8 +94,6 @@ export function exp(x: Ball, bits: number): Ball {
   if (bitLength(share) > places - 2) throw new Unknown();
   return { m, r: ((m * share) >> BigInt(places - 1)) + LOST, e: Number(k) - places };
 }
-
-const magnitude = (x: bigint): bigint => (x < 0n ? -x : x);
 
 /** The logarithm of a positive number. */
 export function log(x: Ball, bits: number): Ball {
@@ -200,14 +198,4 @@ export function angle(y: Ball, x: Ball, bits: number): Ball {
   if (x.m > 0n) return inner;
   if (hasZero(y)) throw new Unknown();
   return y.m > 0n ? add(inner, pi(bits + GUARD), bits) : subtract(inner, pi(bits + GUARD), bits);
-}
-
-/** x^k for a whole k, by squaring. */
-export function integerPower(x: Ball, k: number, bits: number): Ball {
-  let [result, square] = [ONE, x];
-  for (let left = Math.abs(k); left > 0; left = Math.floor(left / 2)) {
-    if (left % 2 === 1) result = multiply(result, square, bits);
-    if (left > 1) square = multiply(square, square, bits);
-  }
-  return k < 0 ? divide(ONE, result, bits) : result;
 }

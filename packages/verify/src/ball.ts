@@ -2,7 +2,7 @@
  * Ball arithmetic: real numbers as a midpoint and an error radius over BigInt. Every result contains the true
  * value; the caller chooses how many bits are kept.
  */
-import { bitLength, type Rational } from './rational';
+import { bitLength, magnitude, type Rational } from './rational';
 
 /** Every number from (m - r) 2^e to (m + r) 2^e. */
 export interface Ball {
@@ -18,7 +18,6 @@ export class Unknown extends Error {}
 export const ZERO: Ball = { m: 0n, r: 0n, e: 0 };
 export const ONE: Ball = { m: 1n, r: 0n, e: 0 };
 
-const magnitude = (x: bigint): bigint => (x < 0n ? -x : x);
 export const isZero = (x: Ball): boolean => x.m === 0n && x.r === 0n;
 export const hasZero = (x: Ball): boolean => magnitude(x.m) <= x.r;
 /** 1 or -1 when every number of the ball has that sign, else 0. */

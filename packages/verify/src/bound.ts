@@ -1,5 +1,5 @@
 /** Functions and sequences by definition: the names of their variables do not matter. */
-import { type Domain, type Node, type NodeOf, renamedSymbols } from './ast';
+import { type Domain, isEquation, type Node, type NodeOf, renamedSymbols } from './ast';
 
 /** A definition of `name` for the variables `params`. */
 export interface Definition {
@@ -14,7 +14,7 @@ export const UNNAMED = '↦';
 
 /** f(x, y) = ... and a_n = ...; null for other nodes. */
 export function definitionOf(node: Node): Definition | null {
-  if (node.kind !== 'relation' || node.ops.some((op) => op !== '=')) return null;
+  if (!isEquation(node)) return null;
   const head = node.sides[0]!;
   if (head.kind !== 'apply' || head.name.startsWith('#')) return null;
   const params = head.args.map((arg) => (arg.kind === 'sym' ? arg.name : null));
@@ -35,8 +35,8 @@ export function equalDefinitions(
     if (definition?.domain?.usual === false) return false;
     // y = ... for y(x) = ...
     const other = a === null ? gold : pred;
-    const plain = other.kind === 'relation' && other.ops.every((op) => op === '=') ? other : null;
-    const [left, right] = [plain?.sides[0], plain?.sides.at(-1)];
+    const sides = isEquation(other) ? other.sides : [];
+    const [left, right] = [sides[0], sides.at(-1)];
     if (definition === null || left?.kind !== 'sym' || left.name !== definition.name) return null;
     return a === null ? equal(right!, definition.body) : equal(definition.body, right!);
   }

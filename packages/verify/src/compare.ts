@@ -3,7 +3,15 @@
  * comparison.
  */
 import type { Answer } from './answer';
-import { freeSymbols, isStructure, type Node, type NodeOf, renamedSymbols } from './ast';
+import {
+  difference,
+  freeSymbols,
+  isEquation,
+  isStructure,
+  type Node,
+  type NodeOf,
+  renamedSymbols,
+} from './ast';
 import { words } from './atoms';
 import { plainDigits } from './bases';
 import { withConstantsOf } from './constants';
@@ -12,7 +20,7 @@ import { exactValue } from './exact';
 import { hasMatrix, matrixCells } from './matrices';
 import { isInteger } from './rational';
 import { equalSets, readPair, realSet } from './realset';
-import { equalRelations, intervalOf, isAssignment, isEquation, lastSide, shortened } from './relations';
+import { equalRelations, intervalOf, isAssignment, lastSide, matchInAnyOrder, shortened } from './relations';
 import { type CompareContext, equalScalars } from './scalar';
 
 /** Not symmetric: the reference decides which form is wanted. Throws BudgetExceeded. */
@@ -105,19 +113,15 @@ function equalResidues(gold: Node, pred: Node, context: CompareContext): boolean
   if (!isResidue(gold) || !isResidue(pred)) return equalNodes(value, other, context);
   const [modulus, second] = [gold.args[1]!, pred.args[1]!];
   if (!equalNodes(modulus, second, context)) return false;
-  const difference: Node = { kind: 'add', terms: [value, { kind: 'neg', value: other }] };
-  const quotient = exactValue({ kind: 'div', top: difference, bottom: modulus }, context);
+  const quotient = exactValue({ kind: 'div', top: difference(value, other), bottom: modulus }, context);
   return quotient === null ? equalNodes(value, other, context) : isInteger(quotient);
 }
 
 function isSetLike(node: Node): boolean {
-  return (
-    node.kind === 'setop' ||
-    node.kind === 'named' ||
-    node.kind === 'empty' ||
-    (node.kind === 'tuple' && node.items.length === 2 && node.names === undefined)
-  );
+  return isSetTerm(node) || (node.kind === 'tuple' && node.items.length === 2 && node.names === undefined);
 }
+
+const isSetTerm = ({ kind }: Node): boolean => kind === 'setop' || kind === 'named' || kind === 'empty';
 
 function sameRealSet(gold: Node, pred: Node, context: CompareContext): boolean {
   const [a, b] = [realSet(gold, context), realSet(pred, context)];
@@ -160,31 +164,17 @@ function asWord(node: Node): string | null {
 
 function equalMatrices(gold: Node, pred: Node, context: CompareContext): boolean {
   const [a, b] = [matrixCells(gold, context.budget), matrixCells(pred, context.budget)];
-  if (a === null || b === null || a.length !== b.length || a[0]!.length !== b[0]!.length) {
-    return (
-      a === null &&
-      b === null &&
-      gold.kind === 'set' &&
-      pred.kind === 'set' &&
-      equalItems(gold.items, pred.items, context)
-    );
-  }
+  if (a === null && b === null && gold.kind === 'set' && pred.kind === 'set')
+    return equalItems(gold.items, pred.items, context);
+  if (a === null || b === null || a.length !== b.length || a[0]!.length !== b[0]!.length) return false;
   return a.every((row, i) => row.every((cell, j) => equalNodes(cell, b[i]![j]!, context)));
 }
 
 function equalStructures(gold: Node, pred: Node, context: CompareContext): boolean {
   if (gold.kind === 'named' && pred.kind === 'named') return gold.name === pred.name;
   if (gold.kind === 'tuple' && pred.kind === 'tuple') return equalTuples(gold, pred, context);
-  if (
-    gold.kind === 'setop' ||
-    pred.kind === 'setop' ||
-    gold.kind === 'named' ||
-    pred.kind === 'named' ||
-    gold.kind === 'empty' ||
-    pred.kind === 'empty'
-  ) {
+  if (isSetTerm(gold) || isSetTerm(pred))
     return sameRealSet(gold, pred, context) || sameParts(gold, pred, context);
-  }
   if (gold.kind === 'tuple' && pred.kind === 'set') {
     const items = itemsOf(pred, context);
     return (
@@ -263,13 +253,7 @@ function inOrder(gold: readonly Node[], pred: readonly Node[], context: CompareC
 
 /** Whether the items match one to one, in any order. */
 function equalItems(gold: readonly Node[], pred: readonly Node[], context: CompareContext): boolean {
-  if (gold.length !== pred.length) return false;
-  const left = [...pred];
-  return gold.every((item) => {
-    const match = left.findIndex((other) => equalNodes(item, other, context));
-    if (match >= 0) left.splice(match, 1);
-    return match >= 0;
-  });
+  return matchInAnyOrder(gold, pred, (a, b) => equalNodes(a, b, context));
 }
 
 /** `pred` with its variables named as `gold` names them, by position. */

@@ -1,10 +1,7 @@
 /** Exact values of expressions all of whose parts are rational. */
 import type { Node } from './ast';
 import type { Budget } from './budget';
-import {
-  add, compare, exactRoot, factorial, invert, isInteger, multiply, negate, ONE, power, type Rational, rational,
-  smallInteger, ZERO,
-} from './rational'; // prettier-ignore
+import { add, compare, exactRoot, factorial, invert, isInteger, magnitude, multiply, negate, ONE, power, type Rational, rational, smallInteger, ZERO } from './rational'; // prettier-ignore
 
 export interface ExactContext {
   budget: Budget;
@@ -26,7 +23,7 @@ export function exactValue(node: Node, context: ExactContext): Rational | null {
       return context.bound?.get(node.name) ?? null;
     case 'neg': {
       const inner = value(node.value);
-      return inner === null ? null : negate(inner);
+      return inner && negate(inner);
     }
     case 'add':
       return fold(node.terms, ZERO, add, context);
@@ -34,14 +31,14 @@ export function exactValue(node: Node, context: ExactContext): Rational | null {
       return fold(node.factors, ONE, multiply, context);
     case 'div': {
       const [top, bottom] = [value(node.top), value(node.bottom)];
-      const inverse = bottom === null ? null : invert(bottom);
-      return top === null || inverse === null ? null : multiply(top, inverse, context.budget);
+      const inverse = bottom && invert(bottom);
+      return top && inverse && multiply(top, inverse, context.budget);
     }
     case 'pow':
       return exactPower(value(node.base), value(node.exponent), context.budget);
     case 'percent': {
       const inner = value(node.value);
-      return inner === null ? null : multiply(inner, { n: 1n, d: 100n }, context.budget);
+      return inner && multiply(inner, { n: 1n, d: 100n }, context.budget);
     }
     case 'degree':
       return value(node.value);
@@ -65,7 +62,7 @@ function fold(
   let result = start;
   for (const node of nodes) {
     const value = exactValue(node, context);
-    const next = value === null ? null : combine(result, value, context.budget);
+    const next = value && combine(result, value, context.budget);
     if (next === null) return null;
     result = next;
   }
@@ -108,7 +105,7 @@ function exactFunction(name: string, args: readonly Node[], context: ExactContex
       if (degree === null || degree < 1) return null;
       if (x.n >= 0n) return exactRoot(x, degree);
       const root = degree % 2 === 1 ? exactRoot(negate(x), degree) : null;
-      return root === null ? null : negate(root);
+      return root && negate(root);
     }
     case 'factorial': {
       const k = smallInteger(x);
@@ -133,7 +130,7 @@ function exactFunction(name: string, args: readonly Node[], context: ExactContex
       if (y.n === 0n) return null;
       const quotient = rational(x.n * y.d, x.d * y.n);
       const whole = multiply(y, { n: -floor(quotient), d: 1n }, context.budget);
-      return whole === null ? null : add(x, whole, context.budget);
+      return whole && add(x, whole, context.budget);
     }
     default:
       return null;
@@ -147,13 +144,9 @@ function floor(x: Rational): bigint {
 
 function binomial(n: number | null, k: number | null, budget: Budget): Rational | null {
   if (n === null || k === null || k < 0 || n < 0) return null;
-  const [top, below, rest] = [
-    factorial(n, budget),
-    factorial(k, budget),
-    factorial(Math.max(n - k, 0), budget),
-  ];
+  const [top, below, rest] = [n, k, Math.max(n - k, 0)].map((value) => factorial(value, budget));
   if (k > n) return ZERO;
-  return top === null || below === null || rest === null ? null : { n: top.n / (below.n * rest.n), d: 1n };
+  return top && below && rest ? { n: top.n / (below.n * rest.n), d: 1n } : null;
 }
 
 function divisors(name: 'gcd' | 'lcm', a: Rational, b: Rational, budget: Budget): Rational {
@@ -163,16 +156,15 @@ function divisors(name: 'gcd' | 'lcm', a: Rational, b: Rational, budget: Budget)
     budget.spend();
     [x, y] = [y, x % y];
   }
-  const gcd = x < 0n ? -x : x;
+  const gcd = magnitude(x);
   if (name === 'gcd') return { n: gcd, d: 1n };
-  return { n: gcd === 0n ? 0n : (product < 0n ? -product : product) / gcd, d: 1n };
+  return { n: gcd === 0n ? 0n : magnitude(product) / gcd, d: 1n };
 }
 
 function exactSeries(node: Extract<Node, { kind: 'bigop' }>, context: ExactContext): Rational | null {
   const [from, to] = [exactValue(node.from, context), exactValue(node.to, context)];
   const [start, end] = [from && smallInteger(from), to && smallInteger(to)];
-  if (start === null || end === null) return null;
-  if (end - start > MAX_TERMS) return null;
+  if (start === null || end === null || end - start > MAX_TERMS) return null;
   let result: Rational = node.op === 'sum' ? ZERO : ONE;
   for (let k = start; k <= end; k++) {
     const bound = new Map(context.bound).set(node.variable, { n: BigInt(k), d: 1n });

@@ -1,5 +1,5 @@
 /** Named parts, `y = -8, x = 5`, become a tuple sorted by name that keeps the names. */
-import type { Node, NodeOf } from './ast';
+import { isEquation, type Node, type NodeOf } from './ast';
 
 /** Turns a list or tuple into one of named parts if each part has its own name; else returns it unchanged. */
 export function withNames(node: Node): Node {
@@ -12,7 +12,7 @@ export function withNames(node: Node): Node {
 /** Handles (y, x) = (-8, 5). */
 function ofTuple(node: NodeOf<'relation'>): Node {
   const [left, right] = [node.sides[0]!, node.sides.at(-1)!];
-  if (node.ops.some((op) => op !== '=') || left.kind !== 'tuple' || right.kind !== 'tuple') return node;
+  if (!isEquation(node) || left.kind !== 'tuple' || right.kind !== 'tuple') return node;
   if (left.items.length !== right.items.length) return node;
   const names = left.items.map(nameOf);
   return names.every((name) => name !== null) ? (sorted(names, right.items) ?? node) : node;
@@ -44,7 +44,7 @@ function repeated(items: readonly Node[]): Node | null {
 }
 
 function partOf(node: Node): { name: string; value: Node } | null {
-  if (node.kind !== 'relation' || node.ops.some((op) => op !== '=')) return null;
+  if (!isEquation(node)) return null;
   const [first, last] = [node.sides[0]!, node.sides.at(-1)!].map((side) =>
     side.kind === 'num' ? null : nameOf(side),
   ) as [string | null, string | null];

@@ -6,17 +6,7 @@
 import type { Node } from './ast';
 import type { Budget } from './budget';
 import { exactValue } from './exact';
-import {
-  add,
-  bitLength,
-  multiply,
-  ONE,
-  power,
-  type Rational,
-  rational,
-  smallInteger,
-  ZERO,
-} from './rational';
+import { add, bitLength, magnitude, multiply, negate, ONE, power, type Rational, rational, smallInteger, ZERO } from './rational'; // prettier-ignore
 
 /** Powers of primes (`2`, `3`, ...), of `pi`, `e`, `i` and of variables (`$x`). */
 type Powers = ReadonlyMap<string, Rational>;
@@ -27,6 +17,9 @@ interface Term {
 }
 
 type Form = ReadonlyMap<string, Term>;
+
+const MINUS_ONE = negate(ONE);
+const NO_POWERS: Powers = new Map();
 
 const MAX_TERMS = 64;
 const MAX_EXPONENT = 64;
@@ -40,7 +33,7 @@ interface Context {
 export function sameForm(a: Node, b: Node, context: Context): boolean | null {
   const [x, y] = [formOf(a, context), formOf(b, context)];
   if (x === null || y === null) return sameProduct(a, b, context);
-  const difference = sum(x, scaled(y, { n: -1n, d: 1n }, context), context);
+  const difference = sum(x, scaled(y, MINUS_ONE, context), context);
   if (difference === null) return null;
   if (difference.size === 0) return true;
   // It is not proven that no polynomial in both pi and e vanishes.
@@ -56,7 +49,7 @@ function formOf(node: Node, context: Context): Form | null {
     case 'sym':
       return single(ONE, new Map([[`$${node.name}`, ONE]]));
     case 'neg':
-      return scaled(formOf(node.value, context), { n: -1n, d: 1n }, context);
+      return scaled(formOf(node.value, context), MINUS_ONE, context);
     case 'percent':
       return scaled(formOf(node.value, context), { n: 1n, d: 100n }, context);
     case 'degree':
@@ -67,33 +60,24 @@ function formOf(node: Node, context: Context): Form | null {
       return result;
     }
     case 'mul': {
-      let result: Form | null = single(ONE, new Map());
+      let result: Form | null = single(ONE, NO_POWERS);
       for (const factor of node.factors) result = product(result, formOf(factor, context), context);
       return result;
     }
-    case 'div':
-      return product(
-        formOf(node.top, context),
-        raised(formOf(node.bottom, context), { n: -1n, d: 1n }, context),
-        context,
-      );
+    case 'div': {
+      const [top, bottom] = [formOf(node.top, context), formOf(node.bottom, context)];
+      return product(top, raised(bottom, MINUS_ONE, context), context);
+    }
     case 'pow': {
       const exponent = exactValue(node.exponent, context);
-      return exponent === null
-        ? null
-        : raised(formOf(node.base, context), rational(exponent.n, exponent.d), context);
+      return exponent && raised(formOf(node.base, context), rational(exponent.n, exponent.d), context);
     }
-    case 'fn':
-      if (node.name === 'root') return rootOf(node.args, context);
-      return number(node, context);
-    default:
-      return number(node, context);
+    default: {
+      if (node.kind === 'fn' && node.name === 'root') return rootOf(node.args, context);
+      const value = exactValue(node, context);
+      return value && single(value, NO_POWERS);
+    }
   }
-}
-
-function number(node: Node, context: Context): Form | null {
-  const value = exactValue(node, context);
-  return value === null ? null : single(value, new Map());
 }
 
 function single(coefficient: Rational, powers: Powers): Form {
@@ -121,7 +105,7 @@ function sum(a: Form | null, b: Form | null, context: Context): Form | null {
 }
 
 function scaled(form: Form | null, factor: Rational, context: Context): Form | null {
-  return product(form, single(factor, new Map()), context);
+  return product(form, single(factor, NO_POWERS), context);
 }
 
 function product(a: Form | null, b: Form | null, context: Context): Form | null {
@@ -145,13 +129,19 @@ function timesTerm(x: Term, y: Term, context: Context): Term | null {
   if (x.powers.size === 0 || y.powers.size === 0) {
     return { coefficient, powers: x.powers.size === 0 ? y.powers : x.powers };
   }
-  const powers = new Map(x.powers);
-  for (const [name, exponent] of y.powers) {
+  const powers = together(x.powers, y.powers, context);
+  return powers && reduced(coefficient, powers, context);
+}
+
+/** The powers of a product. */
+function together(x: Powers, y: Powers, context: Context): Map<string, Rational> | null {
+  const powers = new Map(x);
+  for (const [name, exponent] of y) {
     const total = add(powers.get(name) ?? ZERO, exponent, context.budget);
     if (total === null) return null;
     powers.set(name, total);
   }
-  return reduced(coefficient, powers, context);
+  return powers;
 }
 
 /** Integer powers of primes and of i move into the coefficient, so that a product has a unique form. */
@@ -204,16 +194,10 @@ function raisedTerm({ coefficient, powers }: Term, exponent: Rational, context: 
   if ([...powers.keys()].some((name) => name === 'i' || name.startsWith('$'))) return null;
   const imaginary = coefficient.n < 0n && exponent.n === 1n && exponent.d === 2n;
   if (coefficient.n < 0n && !imaginary) return null;
-  const primes = primePowers({ n: coefficient.n < 0n ? -coefficient.n : coefficient.n, d: coefficient.d });
-  if (primes === null) return null;
-  const all = new Map(timesAll(powers, exponent));
-  for (const [prime, times] of timesAll(primes, exponent)) {
-    const total = add(all.get(prime) ?? ZERO, times, context.budget);
-    if (total === null) return null;
-    all.set(prime, total);
-  }
-  if (imaginary) all.set('i', ONE);
-  return termForm(ONE, all, context);
+  const primes = primePowers({ n: magnitude(coefficient.n), d: coefficient.d });
+  const all = primes && together(timesAll(powers, exponent), timesAll(primes, exponent), context);
+  if (imaginary) all?.set('i', ONE);
+  return all && termForm(ONE, all, context);
 }
 
 function termForm(coefficient: Rational, powers: Powers, context: Context): Form | null {
@@ -222,9 +206,7 @@ function termForm(coefficient: Rational, powers: Powers, context: Context): Form
 }
 
 function timesAll(powers: Powers, factor: Rational): Map<string, Rational> {
-  return new Map(
-    [...powers].map(([name, { n, d }]) => [name, rational(n * factor.n, d * factor.d)] as const),
-  );
+  return new Map([...powers].map(([name, { n, d }]) => [name, rational(n * factor.n, d * factor.d)]));
 }
 
 /** The root; for an odd degree, a negative number has its real root. */
@@ -237,7 +219,7 @@ function rootOf([inside, degree]: readonly Node[], context: Context): Form | nul
   const exponent = { n: 1n, d: BigInt(whole) };
   if (form?.size === 1 && term !== undefined && whole % 2 === 1 && term.coefficient.n < 0n) {
     const positive = { ...term, coefficient: { n: -term.coefficient.n, d: term.coefficient.d } };
-    return scaled(raisedTerm(positive, exponent, context), { n: -1n, d: 1n }, context);
+    return scaled(raisedTerm(positive, exponent, context), MINUS_ONE, context);
   }
   return form?.size === 0 ? form : raised(form, exponent, context);
 }
@@ -250,12 +232,9 @@ const PRIMES: readonly number[] = Array.from({ length: LARGEST_PRIME }, (_, n) =
 /** The prime factorisation; null when a prime is too large to be found. */
 function primePowers({ n, d }: Rational): Map<string, Rational> | null {
   const found = new Map<string, Rational>();
-  for (const [value, sign] of [
-    [n, 1n],
-    [d, -1n],
-  ] as const) {
-    if (value <= 0n || bitLength(value) > 256) return null;
-    let rest = value;
+  for (const sign of [1n, -1n]) {
+    let rest = sign > 0n ? n : d;
+    if (rest <= 0n || bitLength(rest) > 256) return null;
     for (const prime of PRIMES) {
       if (rest === 1n) break;
       const divisor = BigInt(prime);
@@ -291,17 +270,14 @@ function productOf(node: Node, context: Context): Product | null {
       const inner = productOf(node.value, context);
       return inner && { ...inner, negative: !inner.negative };
     }
-    case 'mul':
-      return node.factors
-        .map((factor) => productOf(factor, context))
-        .reduce((x, y) => timesProduct(x, y, ONE, context));
-    case 'div':
-      return timesProduct(
-        productOf(node.top, context),
-        productOf(node.bottom, context),
-        { n: -1n, d: 1n },
-        context,
-      );
+    case 'mul': {
+      const factors = node.factors.map((factor) => productOf(factor, context));
+      return factors.reduce((x, y) => timesProduct(x, y, ONE, context));
+    }
+    case 'div': {
+      const [top, bottom] = [productOf(node.top, context), productOf(node.bottom, context)];
+      return timesProduct(top, bottom, MINUS_ONE, context);
+    }
     case 'pow': {
       const [base, exponent] = [productOf(node.base, context), exactValue(node.exponent, context)];
       if (base === null || exponent === null) return null;
@@ -311,7 +287,7 @@ function productOf(node: Node, context: Context): Product | null {
     }
     case 'num': {
       const { n, d } = node.value;
-      const powers = primePowers({ n: n < 0n ? -n : n, d });
+      const powers = primePowers({ n: magnitude(n), d });
       return powers && { negative: n < 0n, powers };
     }
     default:
@@ -319,19 +295,13 @@ function productOf(node: Node, context: Context): Product | null {
   }
 }
 
-function timesProduct(
-  x: Product | null,
-  y: Product | null,
-  times: Rational,
-  context: Context,
-): Product | null {
-  if (x === null || y === null) return null;
-  const powers = new Map(x.powers);
-  for (const [name, exponent] of timesAll(y.powers, times)) {
-    const total = add(powers.get(name) ?? ZERO, exponent, context.budget);
-    if (total === null) return null;
-    if (total.n === 0n) powers.delete(name);
-    else powers.set(name, rational(total.n, total.d));
-  }
-  return { negative: x.negative !== y.negative, powers };
+/** x times y^k for k = 1 or -1. */
+function timesProduct(x: Product | null, y: Product | null, k: Rational, context: Context): Product | null {
+  const powers = x && y && together(x.powers, timesAll(y.powers, k), context);
+  if (x === null || y === null || powers === null) return null;
+  const kept = [...powers].filter(([, { n }]) => n !== 0n);
+  return {
+    negative: x.negative !== y.negative,
+    powers: new Map(kept.map(([name, { n, d }]) => [name, rational(n, d)])),
+  };
 }

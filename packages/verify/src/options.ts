@@ -1,5 +1,9 @@
 /** How answers are found and compared: options and their presets. */
-import type { ParseOptions } from './parser';
+
+export interface ParseOptions {
+  /** Reject what LaTeX reads differently or not at all: `\frac12`, `\sqrt3`, `sqrt(2)`, `2^(3)`. */
+  strictLatex: boolean;
+}
 
 export type ExtractionTarget =
   /** Formulas in $...$, \[...\], \(...\) and boxes. */

@@ -6,17 +6,13 @@ import { MAX_DEPTH, MAX_ITEMS } from './budget';
 import { type Node, type NodeOf, num, type RelationOp } from './ast';
 import { atom, bare, postfix } from './atoms';
 import { denies, hedgeOf, isMinus, scaleOf } from './hedges';
+import type { ParseOptions } from './options';
 import { clockTime } from './times';
 import { rational } from './rational';
 import { between, betweenNumbers } from './relations';
 import { numberSetLetter } from './functions';
 import { NotParsed, type Token } from './tokens';
 import { PLAIN_NAMES } from './vocabulary';
-
-export interface ParseOptions {
-  /** Reject what LaTeX reads differently or not at all: `\frac12`, `\sqrt3`, `sqrt(2)`, `2^(3)`. */
-  strictLatex: boolean;
-}
 
 const RELATIONS: ReadonlyMap<string, RelationOp> = new Map<string, RelationOp>([
   ['=', '='], ['≡', '='], ['<', '<'], ['>', '>'], ['le', '<='], ['ge', '>='], ['ne', '!='], ['approx', '~'], ['in', '='],

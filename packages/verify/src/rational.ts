@@ -19,8 +19,10 @@ export function bitLength(x: bigint): number {
   return x.toString(16).length * 4;
 }
 
+export const magnitude = (x: bigint): bigint => (x < 0n ? -x : x);
+
 function gcd(a: bigint, b: bigint): bigint {
-  let [x, y] = [a < 0n ? -a : a, b];
+  let [x, y] = [magnitude(a), b];
   while (y !== 0n) [x, y] = [y, x % y];
   return x;
 }
@@ -101,7 +103,7 @@ export function power(a: Rational, k: number, budget: Budget): Rational | null {
 
 /** Bits of |x|, not rounded up: the result gets multiplied by an exponent. */
 function bitLengthExact(x: bigint): number {
-  return (x < 0n ? -x : x).toString(2).length;
+  return magnitude(x).toString(2).length;
 }
 
 /** k!; null when larger than the bit limit. */

@@ -1,5 +1,5 @@
 /** Equations and inequalities: equal when the differences of their sides agree up to a factor. */
-import { freeSymbols, type Node, type NodeOf, type RelationOp } from './ast';
+import { difference, freeSymbols, isEquation, type Node, type NodeOf, type RelationOp } from './ast';
 import { isNameLike } from './answer';
 import * as C from './complex';
 import { numericValue } from './numeric';
@@ -9,10 +9,6 @@ import { sameRatio } from './digits';
 import { type CompareContext, precisePoint, samplePoint, spreadOf } from './scalar';
 
 type Relation = NodeOf<'relation'>;
-
-export function isEquation(node: Node): node is Relation {
-  return node.kind === 'relation' && node.ops.every((op) => op === '=');
-}
 
 /** An equation that begins with a name: x = 5, f(x) = ..., AB = CD = 3. */
 export function isAssignment(node: Node): node is Relation {
@@ -55,13 +51,24 @@ export function equalRelations(
   context: CompareContext,
 ): boolean {
   const [a, b] = [links(gold), links(pred)];
-  if (a.length !== b.length) return false;
-  const left = [...b];
-  return a.every((link) => {
-    const match = left.findIndex((other) => equalLinks(link, other, equal, context));
-    if (match >= 0) left.splice(match, 1);
-    return match >= 0;
-  });
+  return matchInAnyOrder(a, b, (one, other) => equalLinks(one, other, equal, context));
+}
+
+/** Whether each of `gold` has one of `pred` to itself, in any order. */
+export function matchInAnyOrder<T>(
+  gold: readonly T[],
+  pred: readonly T[],
+  equal: (a: T, b: T) => boolean,
+): boolean {
+  const left = [...pred];
+  return (
+    gold.length === pred.length &&
+    gold.every((item) => {
+      const match = left.findIndex((other) => equal(item, other));
+      if (match >= 0) left.splice(match, 1);
+      return match >= 0;
+    })
+  );
 }
 
 function equalLinks(a: Link, b: Link, equal: Equal, context: CompareContext): boolean {
@@ -70,7 +77,7 @@ function equalLinks(a: Link, b: Link, equal: Equal, context: CompareContext): bo
   if (!forward && !backward) return false;
   if (forward && equal(a.left, b.left) && equal(a.right, b.right)) return true;
   if (backward && equal(a.left, b.right) && equal(a.right, b.left)) return true;
-  const ratio = constantRatio(difference(a), difference(b), context);
+  const ratio = constantRatio(difference(a.left, a.right), difference(b.left, b.right), context);
   if (ratio === null) return false;
   if (a.op === '=' || a.op === '!=') return true;
   return ratio > 0 ? forward : backward;
@@ -118,10 +125,6 @@ function bound(node: Node): { name: string; op: RelationOp; value: Node } | null
   const [left, right] = node.sides as [Node, Node];
   if (left.kind === 'sym') return { name: left.name, op: node.ops[0]!, value: right };
   return right.kind === 'sym' ? { name: right.name, op: flip(node.ops[0]!), value: left } : null;
-}
-
-function difference({ left, right }: Link): Node {
-  return { kind: 'add', terms: [left, { kind: 'neg', value: right }] };
 }
 
 const POINTS = 6;

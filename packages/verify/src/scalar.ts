@@ -1,5 +1,5 @@
 /** Whether two scalar expressions have the same value for all values of their variables. */
-import { freeSymbols, type Node, some } from './ast';
+import { freeSymbols, integer, type Node, some } from './ast';
 import { plainDigits } from './bases';
 import { Budget, BudgetExceeded } from './budget';
 import * as C from './complex';
@@ -7,22 +7,15 @@ import type { Complex } from './complex';
 import { exactValue } from './exact';
 import { roundedValue, sameDigits } from './digits';
 import { sameForm } from './normal-form';
+import type { ResolvedOptions } from './options';
 import { hash, type NumericContext, numericValue } from './numeric';
-import { compare, isInteger, fromNumber, multiply, negate, ONE, type Rational, roundedTo, toNumber, ZERO, add, invert } from './rational'; // prettier-ignore
+import { compare, isInteger, fromNumber, magnitude, multiply, negate, ONE, type Rational, roundedTo, toNumber, ZERO, add, invert } from './rational'; // prettier-ignore
 
-export interface CompareContext {
-  budget: Budget;
-  /** Decimal places both sides are rounded to when one is a decimal. */
-  floatRounding: number;
-  /** Significant digits that a numeric comparison relies on. */
-  numericPrecision: number;
-  strict: boolean;
-  allowSetRelationComp: boolean;
-  /** Numbers at most this far apart are equal. */
-  tolerance: number;
-  /** Count repeated list items separately. */
-  countRepeats: boolean;
-}
+type Compared =
+  'floatRounding' | 'numericPrecision' | 'strict' | 'allowSetRelationComp' | 'tolerance' | 'countRepeats';
+
+/** What a comparison depends on. */
+export type CompareContext = Pick<ResolvedOptions, Compared> & { budget: Budget };
 
 const WANTED_POINTS = 5;
 const MAX_POINTS = 16;
@@ -39,7 +32,7 @@ function areClose(a: Node, b: Node, context: CompareContext): boolean {
   const [x, y] = [exactValue(a, context), exactValue(b, context)];
   if (x !== null && y !== null) {
     const distance = add(x, negate(y), context.budget);
-    const size = distance && { n: distance.n < 0n ? -distance.n : distance.n, d: distance.d };
+    const size = distance && { n: magnitude(distance.n), d: distance.d };
     return size !== null && compare(size, fromNumber(context.tolerance)) <= 0;
   }
   if ([a, b].some((node) => freeSymbols(node).size > 0)) return false;
@@ -53,13 +46,10 @@ function sameScalars(a: Node, b: Node, context: CompareContext): boolean {
   if (inBases !== null) return inBases;
   if (farApart(a, b, context)) return false;
   const [x, y] = [exactValue(a, context), exactValue(b, context)];
-  if (x !== null && y !== null) {
-    if (compare(x, y) === 0) return true;
-    return roundedEqual(a, b, context);
-  }
-  if (infinite(a) || infinite(b)) return infinite(a) === infinite(b);
-  if (sameDifference(a, b, context)) return true;
-  return roundedEqual(a, b, context);
+  const isExact = x !== null && y !== null;
+  if (!isExact && (infinite(a) || infinite(b))) return infinite(a) === infinite(b);
+  const same = isExact ? compare(x, y) === 0 : sameDifference(a, b, context);
+  return same || roundedEqual(a, b, context);
 }
 
 /**
@@ -224,11 +214,7 @@ function splitCoefficient(node: Node, context: CompareContext): Term {
     const inverse = invert(bottom.coefficient);
     const coefficient = inverse && multiply(top.coefficient, inverse, context.budget);
     if (coefficient === null) return whole;
-    const reciprocals = bottom.body.map((factor): Node => ({
-      kind: 'div',
-      top: { kind: 'num', value: ONE, decimal: false },
-      bottom: factor,
-    }));
+    const reciprocals = bottom.body.map((factor): Node => ({ kind: 'div', top: integer(1), bottom: factor }));
     return { coefficient, body: [...top.body, ...reciprocals] };
   }
   return whole;
@@ -274,12 +260,8 @@ function sameDifference(a: Node, b: Node, context: CompareContext): boolean {
   if (!exactly) return used.length > 0;
   const seen = used.length > 0 ? used : [{ k: 0, same: null }];
   const whole = [a, b].some(needsWholeNumbers);
-  const digits = sameDigits(
-    a,
-    b,
-    seen.map(({ k }) => precisePoint(names, k, spread, whole)),
-    context.budget,
-  );
+  const points = seen.map(({ k }) => precisePoint(names, k, spread, whole));
+  const digits = sameDigits(a, b, points, context.budget);
   if (digits === false) return false;
   if (used.length === 0 && overflow && bothHuge(a, b, context)) throw new BudgetExceeded();
   // Where more digits cannot be had (a sum of thousands of terms, the gamma function), doubles decide.
@@ -333,11 +315,9 @@ function doubleVerdicts(
 
 /** Factorials and binomials can be computed to many digits at integers only. */
 function needsWholeNumbers(node: Node): boolean {
-  return some(
-    node,
-    (inner) =>
-      inner.kind === 'fn' && ['factorial', 'binom'].includes(inner.name) && freeSymbols(inner).size > 0,
-  );
+  const isCount = (inner: Node): boolean =>
+    inner.kind === 'fn' && ['factorial', 'binom'].includes(inner.name);
+  return some(node, (inner) => isCount(inner) && freeSymbols(inner).size > 0);
 }
 
 /** Point `k` of `samplePoint` as exact numbers, or integers with `whole`. */

@@ -3,7 +3,7 @@
  * sizes, dollar signs, synonyms. Spaces are kept as a flag, because "1, 234" is a list and "1,234" a number.
  */
 import { MAX_DIGITS, MAX_TOKENS } from './budget';
-import { ACCENTS, CURRENCIES, MEASURES, SYNONYMS, TEXT, WORD_COMMANDS } from './lexicon';
+import { ACCENTS, CURRENCIES, IGNORED, MEASURES, SYNONYMS, TEXT, WORD_COMMANDS } from './lexicon';
 import { ordinalAt, repeatingAt } from './number-text';
 import { isCompoundUnit, meaningOf, textOf } from './text';
 import { timeAt } from './times';
@@ -234,16 +234,11 @@ export class Tokenizer {
     this.at += 1 + name.length;
     if (name === '') return;
     if (name === '!' || name === 'quad' || name === 'qquad') return this.spacing(name);
-    if (name === '$') return;
-    if (name === '&') return this.push('sep', 'and');
+    if (IGNORED.has(name) || ACCENTS.has(name)) return;
     if (TEXT.has(name)) return this.words(name);
     if (name === 'begin' || name === 'end') return this.environment(name);
-    if (ACCENTS.has(name)) return;
     if (MEASURES.has(name)) return this.measure(name);
     if (name === 'genfrac') return this.generalFraction();
-    if (name === 'ldots' || name === 'dots' || name === 'cdots') return this.push('cmd', 'dots');
-    if (name === '(' || name === ')' || name === '[' || name === ']') return;
-    if (name === 'boxed' || name === 'fbox') return;
     if (name === 'cr') return this.newLine();
     if (name === 'not') return this.negated();
     const known = SYNONYMS.get(name) ?? name;

@@ -2,8 +2,9 @@
  * The words that may stand beside a value without changing it: units, counted things and what introduces an
  * answer. The lists are closed: a word that is on none of them is part of the answer.
  */
+import { wordSet } from './lexicon';
 
-const split = (words: string): string[] => words.split(/\s+/).filter((word) => word !== '');
+const split = (words: string): string[] => words.split(' ');
 
 /** `foot` and `feet` are both listed; other plurals are made. */
 const plurals = (word: string): string[] => [
@@ -106,7 +107,7 @@ const COUNTED = split(
     'event accident error mistake defect particle atom molecule proton neutron electron photon ion drop bubble ' +
     'page sample item object thing unit copy type kind sort species variety size flavor flavour level layer floor rung stair ' +
     'space spot slot place position parking key lock switch light lightbulb battery plate cup fork knife spoon dish ' +
-    'towel blanket pillow brush comb tank tub pot pan hole ditch well barrel ',
+    'towel blanket pillow brush comb tank tub pot pan hole ditch well barrel',
 );
 const IRREGULAR_COUNTED = split(
   'people men women children teeth feet mice geese oxen deer moose salmon trout fish leaves loaves knives wolves calves shelves ' +
@@ -124,47 +125,39 @@ export const COUNTED_NOUNS: ReadonlySet<string> = new Set(
 );
 
 /** What may stand before a counted noun. */
-export const COUNTED_QUALITIES: ReadonlySet<string> = new Set(
-  split(
-    'positive negative real complex rational irrational integer integral whole natural prime composite even odd different distinct ' +
-      'possible unique ordered unordered distinguishable lattice perfect proper common total vertical horizontal slant ' +
-      'equilateral isosceles scalene right obtuse acute regular congruent noncongruent similar unit small large big little new ' +
-      'red blue green yellow white black orange purple pink brown gray grey gold silver golden ' +
-      'valid correct such identical equivalent nonzero nontrivial trivial interior exterior boundary diagonal ' +
-      'three-digit two-digit four-digit five-digit adult child student cent dollar ice cream consecutive working full empty ' +
-      'male female binary decimal simple closed open free fair square rectangular circular triangular ' +
-      'infinite finite monic quadratic linear cubic integer-valued favorable favourable successful',
-  ),
+export const COUNTED_QUALITIES = wordSet(
+  'positive negative real complex rational irrational integer integral whole natural prime composite even odd different distinct ' +
+    'possible unique ordered unordered distinguishable lattice perfect proper common total vertical horizontal slant ' +
+    'equilateral isosceles scalene right obtuse acute regular congruent noncongruent similar unit small large big little new ' +
+    'red blue green yellow white black orange purple pink brown gray grey gold silver golden ' +
+    'valid correct such identical equivalent nonzero nontrivial trivial interior exterior boundary diagonal ' +
+    'three-digit two-digit four-digit five-digit adult child student cent dollar ice cream consecutive working full empty ' +
+    'male female binary decimal simple closed open free fair square rectangular circular triangular ' +
+    'infinite finite monic quadratic linear cubic integer-valued favorable favourable successful',
 );
 
 /** Things a value can be, which introduce it: `Area: 26`, `the value of x is 26`. */
-export const MEASURES_NAMED: ReadonlySet<string> = new Set(
-  split(
-    'answer result solution total value amount number count quantity area volume length width height perimeter circumference ' +
-      'distance speed velocity time duration age weight mass cost price fee salary wage pay profit revenue income tax ' +
-      'temperature probability chance radius diameter depth thickness size capacity density pressure force energy ' +
-      'work charge current voltage resistance acceleration momentum frequency wavelength rate ' +
-      'score savings balance payment earnings expense expenses bill change population magnitude altitude ' +
-      'slope intercept hypotenuse side leg angle measure money hours minutes days points point vertex vertices center centre coordinates interval set function day page year room question',
-  ),
+export const MEASURES_NAMED = wordSet(
+  'answer result solution total value amount number count quantity area volume length width height perimeter circumference ' +
+    'distance speed velocity time duration age weight mass cost price fee salary wage pay profit revenue income tax ' +
+    'temperature probability chance radius diameter depth thickness size capacity density pressure force energy ' +
+    'work charge current voltage resistance acceleration momentum frequency wavelength rate ' +
+    'score savings balance payment earnings expense expenses bill change population magnitude altitude ' +
+    'slope intercept hypotenuse side leg angle measure money hours minutes days points point vertex vertices center centre coordinates interval set function day page year room question',
 );
 /** Results of an operation, which introduce a value only with `is` or a colon: `the sum of 26` is none. */
-export const OPERATIONS_NAMED: ReadonlySet<string> = new Set(
-  split(
-    'sum difference product quotient remainder ratio average mean mode range gcd lcm gcf hcf determinant dimension order rank coefficient ' +
-      'exponent power base degree median percentage constant term digit divisor factor multiple root zero limit integral derivative discriminant ' +
-      'variance deviation maximum minimum max min integer prime fraction denominator numerator expression ' +
-      'period amplitude modulus residue index trace eigenvalue inverse logarithm',
-  ),
+export const OPERATIONS_NAMED = wordSet(
+  'sum difference product quotient remainder ratio average mean mode range gcd lcm gcf hcf determinant dimension order rank coefficient ' +
+    'exponent power base degree median percentage constant term digit divisor factor multiple root zero limit integral derivative discriminant ' +
+    'variance deviation maximum minimum max min integer prime fraction denominator numerator expression ' +
+    'period amplitude modulus residue index trace eigenvalue inverse logarithm',
 );
 /** What may stand before such a noun. */
-export const MEASURE_QUALITIES: ReadonlySet<string> = new Set(
-  split(
-    'final total correct required desired exact numerical numeric resulting combined simplified overall entire whole ' +
-      'minimum maximum minimal maximal min max least greatest smallest largest lowest highest possible common surface lateral ' +
-      'expected shaded positive unique requested sought ultimate complete average mean units ones tens hundreds leading constant ' +
-      'single boxed',
-  ),
+export const MEASURE_QUALITIES = wordSet(
+  'final total correct required desired exact numerical numeric resulting combined simplified overall entire whole ' +
+    'minimum maximum minimal maximal min max least greatest smallest largest lowest highest possible common surface lateral ' +
+    'expected shaded positive unique requested sought ultimate complete average mean units ones tens hundreds leading constant ' +
+    'single boxed',
 );
 
 /** Words that go on with the value itself: `about 26`. */
