@@ -6,6 +6,15 @@ export type JsonRecord = Record<string, unknown>;
 export const isRecord = (value: unknown): value is JsonRecord =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
+/** The value of a JSON text; null also for what is none. */
+export function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
 /** A value as JSON for a message, cut to `most` characters. */
 export function shownJson(value: unknown, most = 60): string {
   try {

@@ -8,9 +8,8 @@ import { z } from 'zod';
 import { abortable } from '../base/abortable';
 import type { Dtype } from '../engine/binding';
 import type { Engine, Model } from '../engine/types';
-import { AcoerError } from '../base/errors';
 import { modelFingerprints, type Fingerprints } from '../models';
-import { FINAL_IDENTITY, readJsonFile, STATE } from '../run';
+import { checked, FINAL_IDENTITY, readJsonFile, STATE } from '../run';
 import type { Tokenizer } from '../tokenizer';
 import { changed, CHAT_TEMPLATE, checkModelFolder, tokenizerIdentity, type BaseIdentity } from './identity';
 
@@ -55,12 +54,7 @@ function separated({
 export function baseModelOf(folder: string): BaseModel | null {
   const path = [FINAL_IDENTITY, STATE].map((name) => join(folder, name)).find((file) => existsSync(file));
   if (path === undefined) return null;
-  const { data, error } = RECORD.safeParse(readJsonFile(path));
-  if (data === undefined) {
-    const { path: place, message } = error.issues[0]!;
-    const what = `${place.join('.').slice(0, 100) || 'it'}: ${message.slice(0, 200)}`;
-    throw new AcoerError('BAD_INPUT', `${path} is damaged: ${what}.`);
-  }
+  const data = checked(RECORD, path, readJsonFile(path));
   const { step = data.loop?.step ?? data.sft?.step ?? 0, identity } = data;
   return identity === undefined ? null : { folder, step, identity: separated(identity) };
 }

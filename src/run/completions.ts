@@ -1,6 +1,10 @@
 /** Tables of sampled completions, one Parquet file per table; columns have TRL's names where TRL has them. */
+import { existsSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type { ColumnSource } from 'hyparquet-writer' with { 'resolution-mode': 'import' };
-import type { Reward, Rollout } from '../base/types';
+import { AcoerError } from '../base/errors';
+import type { Reward, Rollout, VerdictStatus } from '../base/types';
+import { parquetRows } from '../parquet';
 import { writeFileAtomic } from './atomic';
 
 export interface CompletionRow {
@@ -86,4 +90,115 @@ export async function writeAnswers(
   rows: readonly TabledCompletion[],
 ): Promise<void> {
   await writeTable(path, [...textColumns(step, rows), ...verdictColumns(rows)]);
+}
+
+/** One row of a table written by `writeCompletions` or `writeAnswers`. */
+export interface StoredCompletion {
+  /** Step of the run, from 1; in an evaluation, the last step before it, 0 for the base model. */
+  step: number;
+  promptIndex: number;
+  prompt: string;
+  problemId: string;
+  level: string | null;
+  /** null if the problem has no reference answer. */
+  gold: string | null;
+  completion: string;
+  correct: boolean;
+  extracted: string | null;
+  format: boolean;
+  thinkingTokens: number;
+  thinkingClosed: boolean;
+  /** Absent in tables from versions that did not record it. */
+  laterThinkingTokens?: number;
+  totalTokens: number;
+  finish: 'stop' | 'length' | 'cancelled';
+  /** Among the completions of its prompt, from 0. */
+  sample: number;
+  status: VerdictStatus;
+  /** Absent in evaluations, which have no reward. */
+  scored?: StoredReward;
+}
+
+export interface StoredReward {
+  total: number;
+  /** Weighted, so that they add up to `total`. */
+  parts: Record<string, number>;
+  advantage: number;
+}
+
+/** The columns that every table has, by the field that they are read into. */
+const COLUMNS = {
+  step: ['step', 'number'],
+  promptIndex: ['prompt_index', 'number'],
+  prompt: ['prompt', 'string'],
+  problemId: ['problem_id', 'string'],
+  completion: ['completion', 'string'],
+  correct: ['correct', 'boolean'],
+  format: ['format_ok', 'boolean'],
+  thinkingTokens: ['thinking_tokens', 'number'],
+  thinkingClosed: ['thinking_closed', 'boolean'],
+  totalTokens: ['total_tokens', 'number'],
+  finish: ['finish', 'string'],
+  sample: ['sample', 'number'],
+  status: ['status', 'string'],
+} as const;
+
+type Row = Record<string, unknown>;
+type Always = Pick<StoredCompletion, keyof typeof COLUMNS>;
+
+function alwaysThere(path: string, row: Row, index: number): Always {
+  const wrong = Object.values(COLUMNS).find(([name, type]) => typeof row[name] !== type);
+  if (wrong === undefined) {
+    const fields = Object.entries(COLUMNS).map(([field, [name]]) => [field, row[name]]);
+    return Object.fromEntries(fields) as Always;
+  }
+  const [name, type] = wrong;
+  const found = row[name] === undefined ? 'it is missing' : `it is ${typeof row[name]}`;
+  throw new AcoerError(
+    'BAD_INPUT',
+    `${path} is not a completion table of a run: in row ${index + 1} \`${name}\` must be a ${type}, but ${found}.`,
+  );
+}
+
+/** Columns of rewards, named by the run, are between the completion and their sum. */
+function scored(row: Row): Pick<StoredCompletion, 'scored'> {
+  const { reward, advantage } = row;
+  if (typeof reward !== 'number' || typeof advantage !== 'number') return {};
+  const names = Object.keys(row);
+  const own = names.slice(names.indexOf('completion') + 1, names.indexOf('reward'));
+  const parts = own.map((name) => [name, row[name]] as const).filter((part) => typeof part[1] === 'number');
+  return {
+    scored: { total: reward, parts: Object.fromEntries(parts) as Record<string, number>, advantage },
+  };
+}
+
+/** The rows of a completion table in order. @throws BAD_INPUT if the file is not one */
+export async function readCompletions(path: string): Promise<StoredCompletion[]> {
+  if (!existsSync(path)) throw new AcoerError('BAD_INPUT', `There is no completion table ${path}.`);
+  const rows: StoredCompletion[] = [];
+  for await (const row of parquetRows(path, { path, zipped: false }, (columns) => columns)) {
+    const text = (name: string) => (row[name] ?? null) as string | null;
+    const { later_thinking_tokens: later } = row;
+    rows.push({
+      ...alwaysThere(path, row, rows.length),
+      ...{ level: text('level'), gold: text('gold'), extracted: text('extracted') },
+      ...(typeof later === 'number' && { laterThinkingTokens: later }),
+      ...scored(row),
+    });
+  }
+  return rows;
+}
+
+/** The completion tables in a run's folder, in step order. @throws BAD_INPUT if there are none */
+export function completionTables(runPath: string): string[] {
+  const folder = join(runPath, 'completions');
+  const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.parquet')) : [];
+  if (names.length > 0) return names.sort().map((name) => join(folder, name));
+  throw new AcoerError('BAD_INPUT', `${runPath} contains no completion tables (completions/*.parquet).`);
+}
+
+/** The folder of the run that a completion table belongs to, or null if it is on its own. */
+export function runOfTable(path: string): string | null {
+  const run = dirname(dirname(path));
+  return existsSync(join(run, 'config.json')) ? run : null;
 }

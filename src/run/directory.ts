@@ -14,11 +14,10 @@ import { LOCK_FILE, lockState, RunLock } from './lock';
 /** `step-000100`, which sorts as text in step order. */
 export const stepName = (step: number) => `step-${String(step).padStart(6, '0')}`;
 
-/** @throws BAD_INPUT naming `path` */
 /** A run's settings have some KB, with data given to `train()` some MB. */
 const MOST_SETTINGS_BYTES = 64 * 1024 * 1024;
 
-/** @param mostBytes of a file that nobody needs to be larger */
+/** @param mostBytes of a file that nobody needs to be larger @throws BAD_INPUT naming `path` */
 export function readJsonFile(path: string, mostBytes = MAX_TEXT_BYTES): unknown {
   try {
     return JSON.parse(readRegularFileSync(path, mostBytes).toString('utf8'));

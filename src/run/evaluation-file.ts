@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { AcoerError, whyUnwritten } from '../base/errors';
 import { makeFolders } from '../base/folders';
 import { openRegularFile, openToAppend } from '../base/regular-file';
-import { isRecord, shownJson } from '../base/json';
+import { isRecord, parsedJson, shownJson } from '../base/json';
 import { NEWLINE, splitLines } from '../base/json-lines';
 import { AppendedFile } from './appended';
 import { writeFileAtomic, writeJsonAtomic } from './atomic';
@@ -92,12 +92,8 @@ const foreign = (where: string, what: string) =>
   );
 
 function parsedRow(text: string, where: string): EvaluationRow {
-  try {
-    const values: unknown = JSON.parse(text);
-    if (isRecord(values)) return { values, where };
-  } catch {
-    // reported below
-  }
+  const values = parsedJson(text);
+  if (isRecord(values)) return { values, where };
   throw new AcoerError(
     'BAD_INPUT',
     `${where} is not a JSON object: the file is damaged. Remove the line to continue.`,
@@ -158,10 +154,6 @@ export class EvaluationFolder implements Disposable {
     this.made = !existsSync(path);
     try {
       makeFolders(path);
-    } catch (error) {
-      throw cannotWrite(path, error);
-    }
-    try {
       this.lock = RunLock.acquire(path);
     } catch (error) {
       throw error instanceof AcoerError ? error : cannotWrite(path, error);

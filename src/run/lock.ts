@@ -19,6 +19,7 @@ import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError, errorCode } from '../base/errors';
+import { parsedJson } from '../base/json';
 import { bootId, startTicks } from '../base/process';
 import { takeKernelLock, testKernelLock } from './kernel-lock';
 import { locksMayBeLocal } from './mounts';
@@ -85,12 +86,8 @@ function readAt<T>(path: string, read: (handle: number) => T): T | null {
 
 /** null: nobody, or a crash left the file empty or torn. */
 function parseOwner(text: string): LockOwner | null {
-  try {
-    const owner = JSON.parse(text) as Partial<LockOwner> | null;
-    return typeof owner?.pid === 'number' && typeof owner.host === 'string' ? (owner as LockOwner) : null;
-  } catch {
-    return null;
-  }
+  const owner = parsedJson(text) as Partial<LockOwner> | null;
+  return typeof owner?.pid === 'number' && typeof owner.host === 'string' ? (owner as LockOwner) : null;
 }
 
 /**

@@ -1,7 +1,7 @@
 /** metrics.jsonl: one JSON object per finished step, appended when the step ends. */
 import { closeSync, existsSync, fstatSync, readSync } from 'node:fs';
 import { AcoerError } from '../base/errors';
-import { finiteNumbers, isRecord } from '../base/json';
+import { finiteNumbers, isRecord, parsedJson } from '../base/json';
 import { Pace } from '../base/pace';
 import { MAX_TEXT_BYTES, openRegularFileSync, readRegularFile } from '../base/regular-file';
 import type { StepMetrics } from '../base/types';
@@ -11,19 +11,12 @@ import { readRunFile, unreadable } from './read-file';
 
 /** The numbers of a line; null if no run wrote it. */
 export function lineMetrics(text: string): StepMetrics | null {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return null;
-  }
-  const metrics = value as StepMetrics | null;
+  const metrics = parsedJson(text);
   const sound =
-    typeof metrics === 'object' &&
-    metrics !== null &&
+    isRecord(metrics) &&
     Number.isSafeInteger(metrics.step) &&
     Object.values(metrics).every((number) => typeof number === 'number');
-  return sound ? metrics : null;
+  return sound ? (metrics as StepMetrics) : null;
 }
 
 const damagedLine = (path: string, index: number) =>
@@ -233,14 +226,6 @@ export async function readSoundMetrics(path: string): Promise<StepMetrics[]> {
   return sound;
 }
 
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
-}
-
 /** The numbers of a line, whose line number is the step if it names none. Null: not a JSON object. */
 function numbersOf(value: unknown, index: number): StepMetrics | null {
   if (!isRecord(value)) return null;
@@ -250,7 +235,7 @@ function numbersOf(value: unknown, index: number): StepMetrics | null {
 
 /** The log in transformers' trainer_state.json, or null. */
 function logHistory(text: string): unknown[] | null {
-  const state = text.includes('"log_history"') ? parsed(text) : null;
+  const state = text.includes('"log_history"') ? parsedJson(text) : null;
   return isRecord(state) && Array.isArray(state['log_history']) ? state['log_history'] : null;
 }
 
@@ -267,7 +252,7 @@ export function readAnyMetrics(path: string): StepMetrics[] {
   const lines = text.split('\n');
   return lines.flatMap((line, index) => {
     if (line.trim() === '') return [];
-    const metrics = numbersOf(parsed(line), index);
+    const metrics = numbersOf(parsedJson(line), index);
     if (metrics !== null) return [metrics];
     if (index > 0 && index === lines.length - 1) return [];
     throw damagedLine(path, index);

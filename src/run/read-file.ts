@@ -1,4 +1,5 @@
 /** Reads a file of a run; whatever else has its name is named in the error. */
+import type { z } from 'zod';
 import { AcoerError, whyUnreadable } from '../base/errors';
 import { readRegularFileSync } from '../base/regular-file';
 
@@ -13,4 +14,13 @@ export function readRunFile(path: string, limit: number): Buffer {
   } catch (cause) {
     throw unreadable(path, cause);
   }
+}
+
+/** What `schema` makes of the content of the file at `path`. @throws BAD_INPUT naming the first entry that is wrong */
+export function checked<Schema extends z.ZodType>(schema: Schema, path: string, content: unknown): z.output<Schema> {
+  const { data, error } = schema.safeParse(content);
+  if (error === undefined) return data;
+  const { path: place, message } = error.issues[0]!;
+  const what = `${place.join('.').slice(0, 100) || 'it'}: ${message.slice(0, 200)}`;
+  throw new AcoerError('BAD_INPUT', `${path} is damaged: ${what}.`);
 }

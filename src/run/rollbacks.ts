@@ -5,47 +5,40 @@
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { z } from 'zod';
 import { AcoerError } from '../base/errors';
 import { removeDirectoryAtomic, writeFileAtomic, writeJsonAtomic } from './atomic';
 import type { RunDirectory } from './directory';
 import type { StepMetrics } from '../base/types';
 import { readMetrics } from './metrics-file';
 
-export interface Rollback {
-  /** Counted from 1. */
-  number: number;
-  /** Step after which it was triggered, and step of the checkpoint it went to. */
-  from: number;
-  to: number;
-  /** Factor on the efficiency pressure from then on. */
-  pressure: number;
-  /** The collapse message, or what was not finite. */
-  reason: string;
-}
+const step = z.int().min(0);
 
-interface Entry extends Rollback {
-  /** Whether its consequences have been carried out. */
-  done: boolean;
-}
+const ENTRIES = z.array(
+  z.object({
+    /** Counted from 1. */
+    number: z.int().min(0),
+    /** Step after which it was triggered, and step of the checkpoint it went to. */
+    from: step,
+    to: step,
+    /** Factor on the efficiency pressure from then on. */
+    pressure: z.number().min(0).max(1),
+    /** The collapse message, or what was not finite. */
+    reason: z.string(),
+    /** Whether its consequences have been carried out. */
+    done: z.boolean(),
+  }),
+);
+
+type Entry = z.output<typeof ENTRIES>[number];
+export type Rollback = Omit<Entry, 'done'>;
 
 const listOf = (run: RunDirectory) => join(run.path, 'rollbacks.json');
 
-function isEntry(value: unknown): value is Entry {
-  if (typeof value !== 'object' || value === null) return false;
-  const { number, from, to, pressure, reason, done } = value as Partial<Entry>;
-  const steps = [number, from, to].every((step) => Number.isSafeInteger(step) && step! >= 0);
-  const eased = typeof pressure === 'number' && pressure >= 0 && pressure <= 1;
-  return steps && eased && typeof reason === 'string' && typeof done === 'boolean';
-}
-
 function entriesOf(run: RunDirectory): Entry[] {
   if (!existsSync(listOf(run))) return [];
-  const entries = run.readJson(listOf(run));
-  if (Array.isArray(entries) && entries.every(isEntry)) {
-    return entries.map(({ number, from, to, pressure, reason, done }) => {
-      return { number, from, to, pressure, reason, done };
-    });
-  }
+  const { data } = ENTRIES.safeParse(run.readJson(listOf(run)));
+  if (data !== undefined) return data;
   throw new AcoerError(
     'BAD_INPUT',
     `${listOf(run)} is not a list of rollbacks: the file is damaged, so the run's rollbacks are unknown.`,

@@ -1,7 +1,7 @@
 /** What a supervised run reads before a model is loaded, so that mistakes show before a file is written. */
 import { datasetOf, loadDataset, memoryName, type Dataset, type DatasetSpec } from '../data';
 import { AcoerError } from '../base/errors';
-import { adapterFingerprints, resolveModel, type Fingerprints, type ModelFetchOptions } from '../models';
+import { adapterFingerprints, resolveModel, type ModelFetchOptions } from '../models';
 import { Pace } from '../base/pace';
 import { sampleTokens, type Tokens } from '../base/packing';
 import { readPlannedModel, type PlannedModel } from '../plan';
@@ -14,15 +14,8 @@ import type { Row } from '../base/types';
 import type { SftConfig } from './config';
 import { encodeLesson } from './encode';
 import { SftRows, textsOf } from './rows';
+import type { SftIdentity } from './state';
 import { stepsPerEpoch } from './step';
-
-/** What a run trusts to stay the same, by what it is; the model's part is added when it is loaded. */
-export interface SftIdentity {
-  model: Fingerprints;
-  tokenizer: Fingerprints;
-  adapter: Fingerprints;
-  data: Fingerprints;
-}
 
 export interface SftInputs {
   modelDirectory: string;

@@ -5,9 +5,9 @@ import { loadTrained, type Loaded } from '../life/loading';
 import type { Opening } from '../life/method';
 import { assertTrainingFits } from '../plan';
 import type { SftConfig } from './config';
-import type { SftIdentity, SftInputs } from './inputs';
+import type { SftInputs } from './inputs';
 import { planSft } from './plan';
-import { checkIdentity } from './state';
+import { checkIdentity, type SftIdentity } from './state';
 
 export type SftOpening = Opening<SftConfig, SftInputs>;
 

@@ -1,68 +1,57 @@
 /** What a checkpoint of a supervised run holds besides tensors, and what a resumed run may change. */
 import { z } from 'zod';
-import { AcoerError } from '../base/errors';
-import type { StoredCheckpoint } from '../run';
-import { NOTHING_LEARNT, type LearntLimits } from '../grpo/memory';
-import type { Changeable } from '../life/changes';
-import type { SftEvaluation } from '../life/events';
-import type { Maker } from '../life/maker';
 import type { StepMetrics } from '../base/types';
+import { NOTHING_LEARNT } from '../grpo/memory';
+import type { Changeable } from '../life/changes';
+import { changed, refused } from '../life/identity';
+import type { Maker } from '../life/maker';
+import { checked, type StoredCheckpoint } from '../run';
 import type { SftConfig } from './config';
-import type { SftIdentity } from './inputs';
-
-export interface SftState {
-  /** Updates made. */
-  step: number;
-  /** Tokens of prompts and completions so far. */
-  numTokens: number;
-  /** The loss of the first update and of the newest; null before the first. */
-  loss: { first: number; last: number } | null;
-  memory: LearntLimits;
-  /** On held-out examples: before the first update, the newest, and the lowest loss so far. */
-  base: SftEvaluation | null;
-  latest: ({ step: number } & SftEvaluation) | null;
-  best: { step: number; loss: number } | null;
-  /** The newest step's line if it is not in metrics.jsonl yet because its evaluation was interrupted. */
-  pending: StepMetrics | null;
-}
-
-/** The state before the first update. */
-export const initialSftState = (): SftState => ({
-  step: 0,
-  numTokens: 0,
-  loss: null,
-  memory: NOTHING_LEARNT,
-  base: null,
-  latest: null,
-  best: null,
-  pending: null,
-});
 
 const count = z.int().min(0);
 const fingerprints = z.record(z.string(), z.string());
 const evaluation = z.strictObject({ loss: z.number(), entropy: z.number() });
-/** JSON holds null for numbers that are not finite. */
-const line = z.record(
-  z.string(),
-  z
-    .number()
+
+const SFT_STATE = z.strictObject({
+  /** Updates made. */
+  step: count,
+  /** Tokens of prompts and completions so far. */
+  numTokens: count,
+  /** The loss of the first update and of the newest; null before the first. */
+  loss: z.strictObject({ first: z.number(), last: z.number() }).nullable(),
+  memory: z.strictObject({ microBatchTokens: count.nullable(), maxSlots: count.nullable() }),
+  /**
+   * On held-out examples: before the first update, the newest, and the lowest loss so far. Missing in checkpoints of
+   * versions that evaluated nothing.
+   */
+  base: evaluation.nullable().default(null),
+  latest: evaluation.extend({ step: count }).nullable().default(null),
+  best: z.strictObject({ step: count, loss: z.number() }).nullable().default(null),
+  /**
+   * The newest step's line if it is not in metrics.jsonl yet because its evaluation was interrupted; JSON has null for
+   * numbers that are not finite.
+   */
+  pending: z
+    .record(
+      z.string(),
+      z
+        .number()
+        .nullable()
+        .transform((value) => value ?? NaN),
+    )
     .nullable()
-    .transform((value) => value ?? NaN),
-);
+    .default(null),
+});
+
+export type SftState = Omit<z.output<typeof SFT_STATE>, 'pending'> & { pending: StepMetrics | null };
+
+/** The state before the first update. */
+export const initialSftState = (): SftState =>
+  SFT_STATE.parse({ step: 0, numTokens: 0, loss: null, memory: NOTHING_LEARNT });
 
 const STORED = z.looseObject({
-  maker: z.looseObject({}),
-  sft: z.strictObject({
-    step: count,
-    numTokens: count,
-    loss: z.strictObject({ first: z.number(), last: z.number() }).nullable(),
-    memory: z.strictObject({ microBatchTokens: count.nullable(), maxSlots: count.nullable() }),
-    // Missing in checkpoints of versions that evaluated nothing.
-    base: evaluation.nullable().default(null),
-    latest: evaluation.extend({ step: count }).nullable().default(null),
-    best: z.strictObject({ step: count, loss: z.number() }).nullable().default(null),
-    pending: line.nullable().default(null),
-  }),
+  maker: z.looseObject({}).transform((maker) => maker as unknown as Maker),
+  sft: SFT_STATE,
   identity: z.strictObject({
     model: fingerprints,
     tokenizer: fingerprints,
@@ -71,18 +60,11 @@ const STORED = z.looseObject({
   }),
 });
 
+/** What a run trusts to stay the same, by what it is; the model's part is added when it is loaded. */
+export type SftIdentity = z.output<typeof STORED>['identity'];
+
 /** @throws BAD_INPUT for a state that no supervised run wrote */
-export function storedSft({ path, state }: StoredCheckpoint): {
-  sft: SftState;
-  identity: SftIdentity;
-  maker: Maker;
-} {
-  const { data, error } = STORED.safeParse(state);
-  if (data !== undefined) return { ...data, maker: data.maker as unknown as Maker };
-  const { path: place, message } = error.issues[0]!;
-  const what = `${place.join('.').slice(0, 100) || 'it'}: ${message.slice(0, 200)}`;
-  throw new AcoerError('BAD_INPUT', `${path}/state.json is damaged: ${what}.`);
-}
+export const storedSft = ({ path, state }: StoredCheckpoint) => checked(STORED, `${path}/state.json`, state);
 
 const PARTS: Readonly<Record<keyof SftIdentity, string>> = {
   model: 'The model',
@@ -95,12 +77,10 @@ const PARTS: Readonly<Record<keyof SftIdentity, string>> = {
 export function checkIdentity(checkpoint: StoredCheckpoint, now: Partial<SftIdentity>): void {
   const { identity: before } = storedSft(checkpoint);
   for (const part of Object.keys(now) as (keyof SftIdentity)[]) {
-    const names = [...new Set([...Object.keys(before[part]), ...Object.keys(now[part]!)])];
-    const changed = names.filter((name) => before[part][name] !== now[part]![name]);
-    if (changed.length === 0) continue;
-    throw new AcoerError(
-      'BAD_INPUT',
-      `${PARTS[part]} has changed since the checkpoint of step ${checkpoint.step} (${changed.join(', ')}); restore it, or start a new run.`,
+    const names = changed(before[part], now[part]!);
+    if (names.length === 0) continue;
+    throw refused(
+      `${PARTS[part]} has changed since the checkpoint of step ${checkpoint.step} (${names.join(', ')}); restore it, or start a new run.`,
     );
   }
 }

@@ -1,6 +1,6 @@
 /** Checks a checkpoint's state.json before a run continues from it. */
 import { z } from 'zod';
-import { AcoerError } from '../base/errors';
+import { ACCEPTED_CHANGE, checked } from '../run';
 
 const count = z.int().min(0);
 /** JSON holds null for numbers that are not finite. */
@@ -49,6 +49,8 @@ const monitor = z.looseObject({
   tokens: z.number().nullable(),
 });
 
+const MONITORED = z.looseObject({ guard: z.looseObject({ monitor }) });
+
 /** As earlier versions wrote it: without a history of accuracy. */
 const earlierMonitor = z.looseObject({
   averages: z.looseObject({ batches: count }),
@@ -72,9 +74,7 @@ const STATE = z.looseObject({
       evalData: fingerprints.nullable(),
     })
     .optional(),
-  accepted: z
-    .array(z.looseObject({ what: z.literal('reward'), step: count, files: z.array(z.string()) }))
-    .optional(),
+  accepted: z.array(ACCEPTED_CHANGE).optional(),
   loop: z.looseObject({
     step: count,
     cursor: count,
@@ -99,21 +99,10 @@ const STATE = z.looseObject({
 
 /** @param path of the checkpoint @throws BAD_INPUT naming the first entry that is wrong */
 export function checkStoredState(path: string, state: unknown): void {
-  const { data, error } = STATE.safeParse(state);
-  if (data !== undefined && isEarlierMonitor(data.guard.monitor)) return;
-  const issue = error?.issues[0] ?? monitorIssue(data!.guard.monitor);
-  if (issue === undefined) return;
-  const { path: place, message } = issue;
-  throw new AcoerError(
-    'BAD_INPUT',
-    `${path}/state.json is damaged: ${place.join('.').slice(0, 100) || 'it'}: ${message.slice(0, 200)}.`,
-  );
+  const file = `${path}/state.json`;
+  const { guard } = checked(STATE, file, state);
+  if (!isEarlierMonitor(guard.monitor)) checked(MONITORED, file, state);
 }
 
 /** Whether a stored monitor comes from a version whose numbers this one cannot use. */
 export const isEarlierMonitor = (stored: unknown) => earlierMonitor.safeParse(stored).success;
-
-function monitorIssue(stored: unknown) {
-  const issue = monitor.safeParse(stored).error?.issues[0];
-  return issue && { ...issue, path: ['guard', 'monitor', ...issue.path] };
-}

@@ -1,7 +1,6 @@
 /** Checks a run's summary.json, which may be damaged or somebody else's, before it is shown. */
 import { z } from 'zod';
-import { AcoerError } from '../base/errors';
-import type { RunDirectory } from '../run';
+import { checked, type RunDirectory } from '../run';
 import type { RunSummary } from '../life/events';
 
 const count = z.int().min(0);
@@ -43,9 +42,5 @@ const SUMMARY = z.looseObject({
 /** The summary of a finished run. @throws BAD_INPUT naming the file and the first entry that is wrong */
 export function readSummary(run: RunDirectory): RunSummary {
   const path = run.summary();
-  const { data, error } = SUMMARY.safeParse(run.readJson(path));
-  if (data !== undefined) return data as unknown as RunSummary;
-  const { path: place, message } = error.issues[0]!;
-  const what = `${place.join('.').slice(0, 100) || 'it'}: ${message.slice(0, 200)}`;
-  throw new AcoerError('BAD_INPUT', `${path} is damaged: ${what}.`);
+  return checked(SUMMARY, path, run.readJson(path)) as unknown as RunSummary;
 }

@@ -15,7 +15,7 @@ import {
   sessionStartValue,
   summaryEvent,
   textValue,
-} from '../../src/run/tensorboard';
+} from '../../src/run';
 import { readFields } from '../../src/run/tensorboard/protobuf';
 import { crc32c, frame, unframe } from '../../src/run/tensorboard/records';
 import { decodeEvents, pointsOf } from '../helpers/event-file';
