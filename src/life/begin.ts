@@ -1,8 +1,11 @@
 /** From an opened folder to a run that is ready for its first step. */
+import { AcoerError } from '../base/errors';
+import { NO_WATCH } from '../grpo/watch';
+import { discardRunDirectory, writeJsonAtomic, type RunDirectory } from '../run';
 import type { RunOptions } from './call';
-import type { CommonEvent, RunEvent } from './events';
 import { RunDriver } from './driver';
-import { leaveDirectory, startLife, type Life } from './life';
+import type { CommonEvent, RunEvent } from './events';
+import { lifeOf, type Life } from './life';
 import type { Loaded } from './loading';
 import {
   resumeCommand,
@@ -15,7 +18,7 @@ import {
 } from './method';
 import { trackers } from './own-sinks';
 import { openSinks, type Sinks } from './sinks';
-import { writeJsonAtomic } from '../run';
+import type { Watchdog } from './watchdog';
 
 type BeginOptions = Pick<RunOptions, 'sinks' | 'signal' | 'patience' | 'hangGraceMs' | 'exitWhenBlocked'>;
 
@@ -34,18 +37,23 @@ export class Teller<Event extends RunEvent> {
 }
 
 /** What a method does with a run whose folder is open. */
-export interface Beginning<
-  Settings,
-  Inputs,
-  Event extends RunEvent,
-  Model extends Loaded,
-  Step extends MadeStep,
-  Summary,
-> {
+interface Beginning<Opened, Event extends RunEvent, Model extends Loaded, Step extends MadeStep, Summary> {
   /** Tells of the opened run, before anything is loaded. */
   announce: () => void;
   load: (life: Life<Event>) => Promise<Model>;
-  start: (run: Opening<Settings, Inputs> & Model & Life<Event>) => Promise<Work<Step, Summary>>;
+  start: (run: Opened & Model & Life<Event>) => Promise<Work<Step, Summary>>;
+}
+
+/** A run that is aborted while it is opened or loads ends like any aborted run. */
+export function setUpError(error: unknown, signal: AbortSignal | undefined): unknown {
+  if (signal?.aborted !== true) return error;
+  return new AcoerError('INTERRUPTED', 'Interrupted while the run was being set up.', { cause: error });
+}
+
+/** Gives a directory back after a failure. @param stays false: nothing has begun in it, so it is removed */
+function leaveDirectory(directory: RunDirectory, stays: boolean): void {
+  if (stays) directory.lock?.release();
+  else discardRunDirectory(directory);
 }
 
 /** The trackers and the user's sinks; gives the folder back when that fails. */
@@ -65,7 +73,25 @@ async function openOwnSinks<Settings extends LifeSettings, Inputs, Given extends
   }
 }
 
-/** Opens sinks, loads the model and restores the state; on failure closes what was opened. */
+/** Loads as the phase `loading`; what arrives after the watchdog gave up is closed. */
+async function loadWatched<Model extends Loaded>(
+  watchdog: Watchdog,
+  load: () => Promise<Model>,
+): Promise<Model> {
+  const loading = load();
+  try {
+    return await watchdog.phase('loading', () => loading);
+  } catch (error) {
+    const ignore = () => undefined;
+    if (watchdog.abandoned) void loading.then((late) => late.close(true)).catch(ignore);
+    throw error;
+  }
+}
+
+/**
+ * Opens sinks, loads the model and restores the state; on failure closes what was opened, and removes a directory in
+ * which nothing has begun.
+ */
 export async function beginRun<
   Settings extends LifeSettings,
   Inputs,
@@ -79,20 +105,34 @@ export async function beginRun<
   opening: Opening<Settings, Inputs>,
   options: BeginOptions,
   teller: Teller<Event>,
-  { announce, load, start }: Beginning<Settings, Inputs, NoInfer<Event>, Model, Step, Summary>,
+  beginning: Beginning<Opening<Settings, Inputs>, NoInfer<Event>, Model, Step, Summary>,
 ): Promise<RunDriver<Step, Summary>> {
   const { directory, config, resumed } = opening;
   const sinks = await openOwnSinks(method, opening, options, teller.warn);
   teller.sinks = sinks;
-  announce();
+  beginning.announce();
   const { signal, patience, hangGraceMs: graceMs, exitWhenBlocked } = options;
   const resume = resumeCommand(method, directory.path);
-  const about = { directory, config, resumed, sinks, tell: teller.tell, signal, patience };
-  const parts = { ...about, graceMs, exitWhenBlocked, silences: method.silences(config), resume };
-  return startLife<Event, Model, RunDriver<Step, Summary>>(parts, load, async (life, model) => {
+  const watched = { config, silences: method.silences(config), resume, graceMs, exitWhenBlocked };
+  const parts = { directory, sinks, signal, patience };
+  const life = lifeOf<Event>(parts, teller.tell, watched, config.maxSteps);
+  const { watchdog, progress } = life;
+  let model: Model | null = null;
+  try {
+    model = await loadWatched(watchdog, () => beginning.load(life));
     const run = { ...opening, ...model, ...life };
-    const work = await start(run);
+    const work = await beginning.start(run);
     if (resumed) writeJsonAtomic(directory.config(), config);
-    return RunDriver.start(run, work, resume);
-  });
+    return await RunDriver.start(run, work, resume);
+  } catch (error) {
+    life.halt.dispose();
+    await model?.close(!watchdog.abandoned);
+    if (watchdog.abandoned) sinks.watch = NO_WATCH;
+    await sinks.close();
+    watchdog.close();
+    const stays = resumed || model !== null;
+    await progress.end(!stays ? null : signal?.aborted === true ? 'interrupted' : 'failed');
+    leaveDirectory(directory, stays);
+    throw setUpError(error, signal);
+  }
 }

@@ -13,6 +13,8 @@ export class RunDriver<Step extends MadeStep, Summary> {
   /** The state is newer than the newest checkpoint. */
   private unsaved: boolean;
   private outcome: Outcome = 'interrupted';
+  /** Whether a step, or the result, has been asked for. */
+  begun = false;
 
   private constructor(
     private readonly run: Running,
@@ -21,8 +23,8 @@ export class RunDriver<Step extends MadeStep, Summary> {
     private readonly resume: string,
   ) {
     const { watchdog, halt } = run;
-    this.unsaved = work.unsaved;
-    this.weights = work.policy.version;
+    this.unsaved = work.unsaved === true;
+    this.weights = run.policy.version;
     watchdog.atStep(work.step);
     watchdog.onStop = (error) => halt.hang(error);
     if (watchdog.hung !== null) halt.hang(watchdog.hung);
@@ -38,6 +40,10 @@ export class RunDriver<Step extends MadeStep, Summary> {
     const driver = new RunDriver(run, work, resume);
     await work.files.rewindTo(work);
     return driver;
+  }
+
+  get directory(): string {
+    return this.run.directory.path;
   }
 
   private get step(): number {
@@ -62,9 +68,10 @@ export class RunDriver<Step extends MadeStep, Summary> {
 
   async *drive(): AsyncGenerator<TrainStep, Summary> {
     const { work } = this;
+    this.begun = true;
     try {
       if (await work.begin()) this.unsaved = true;
-      if (work.needsStart && this.run.directory.checkpointSteps().length === 0) this.unsaved = true;
+      if (work.needsStart === true && this.run.directory.checkpointSteps().length === 0) this.unsaved = true;
       await this.save();
       if (work.step < work.maxSteps) this.throwIfStopping();
       while (yield* this.steps()) this.throwIfStopping();
@@ -83,16 +90,16 @@ export class RunDriver<Step extends MadeStep, Summary> {
   /** The steps up to the end or a rollback; returns true after a rollback. */
   private async *steps(): AsyncGenerator<TrainStep, boolean> {
     const { work } = this;
-    if (work.pending !== null) yield await this.completeStep();
+    if (work.state.pending !== null) yield await this.completeStep();
     if (await this.wentBack(work.after?.())) return true;
     for await (const step of work.steps()) {
-      if (step.refusal !== null) {
+      if (step.refusal) {
         // Nothing of the step was applied, so the weights still belong to the state.
-        this.weights = work.policy.version;
+        this.weights = this.run.policy.version;
         if (await this.wentBack(await work.refused?.(step))) return true;
       }
       await work.record(step);
-      this.weights = work.policy.version;
+      this.weights = this.run.policy.version;
       this.unsaved = true;
       yield await this.completeStep();
       if (await this.wentBack(work.after?.())) return true;
@@ -119,25 +126,26 @@ export class RunDriver<Step extends MadeStep, Summary> {
     // From here on only the checkpoint that is restored counts.
     this.unsaved = false;
     await this.work.rollBack!(next);
-    this.weights = this.work.policy.version;
+    this.weights = this.run.policy.version;
     return true;
   }
 
   /** Evaluates if that is due, writes the pending line, and saves if that is due. */
   private async completeStep(): Promise<TrainStep> {
     const { work } = this;
-    const { step: index, pending: metrics } = work;
-    const improved = await work.complete(metrics!);
-    await work.files.give('step', metrics!);
-    work.pending = null;
-    this.run.emit({ type: 'step', index, metrics: metrics! });
+    const { step: index } = work;
+    const metrics = work.state.pending!;
+    const improved = await work.complete(metrics);
+    await work.files.give('step', metrics);
+    work.state.pending = null;
+    this.run.emit({ type: 'step', index, metrics });
     if (improved || work.saveIsDue()) await this.save();
-    return { index, metrics: metrics! };
+    return { index, metrics };
   }
 
   private async save(signal?: AbortSignal): Promise<void> {
     // After a failure between an update and its state, the weights belong to no state that could be saved.
-    if (!this.unsaved || this.work.policy.version !== this.weights) return;
+    if (!this.unsaved || this.run.policy.version !== this.weights) return;
     await this.work.save(signal);
     this.unsaved = false;
   }
@@ -166,6 +174,7 @@ export class RunDriver<Step extends MadeStep, Summary> {
   /** However the run ended: saves what can be resumed and frees everything. */
   async close(): Promise<void> {
     const { watchdog, halt, progress, sinks } = this.run;
+    this.begun = true;
     halt.dispose();
     try {
       if (!watchdog.abandoned) await this.save(AbortSignal.abort());

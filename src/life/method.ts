@@ -1,6 +1,5 @@
 /** The port between the life of a run, which is the same for all, and the method that it trains by. */
 import type { Config } from '../config';
-import type { Policy } from '../engine/types';
 import type { AcoerError } from '../base/errors';
 import type { ModelFetchOptions } from '../models';
 import type { AcceptedChange, Rollback, RunDirectory, StoredCheckpoint } from '../run';
@@ -110,8 +109,8 @@ export interface MadeStep {
   /** From 1. */
   index: number;
   metrics: StepMetrics;
-  /** Why nothing of it was applied; null: it was. */
-  refusal: object | null;
+  /** Why nothing of it was applied; none: it was. */
+  refusal?: object | null;
 }
 
 /** What follows from a step. */
@@ -121,19 +120,18 @@ export type Next =
   /** `changed`: the state has changed, so it is saved before the end. */
   | { do: 'end'; error: AcoerError; changed?: boolean };
 
-/** A method at work on a run that is open. Its state is what a checkpoint holds besides weights and optimiser. */
+/** A method at work on a run that is open. */
 export interface Work<Step extends MadeStep, Summary> {
-  readonly policy: Policy;
   readonly files: RunFiles;
   readonly maxSteps: number;
   /** Steps made. */
   readonly step: number;
-  /** The line of the newest step as long as it is not written. */
-  pending: StepMetrics | null;
+  /** What a checkpoint holds besides weights and optimiser. `pending`: the newest step's line until it is written. */
+  readonly state: { pending: StepMetrics | null };
   /** No checkpoint of this run holds the state. */
-  readonly unsaved: boolean;
+  readonly unsaved?: boolean;
   /** Whether there must be a checkpoint before the first step. */
-  readonly needsStart: boolean;
+  readonly needsStart?: boolean;
   /** Before the first step of this process. @returns whether the state has changed */
   begin(): Promise<boolean>;
   /** The steps that are left, each made on demand; asked for again after a rollback. */

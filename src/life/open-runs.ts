@@ -9,13 +9,13 @@ import { printableLine } from '../base/printable';
 export interface OpenRun {
   readonly directory: string;
   /** Whether a step, or the result, has been asked for. */
-  begun: boolean;
+  readonly begun: boolean;
   /** What the run does now: its phase and step. */
-  readonly doing: () => string;
+  doing(): string;
   /** Lets others open the folder. */
-  readonly release: () => void;
+  release(): void;
   /** Ends the run and frees what it holds. */
-  readonly close: () => Promise<void>;
+  close(): Promise<void>;
 }
 
 const open = new Set<OpenRun>();

@@ -58,8 +58,8 @@ export class RunFiles {
   }
 
   /** Rewinds the sinks to the newest step whose line they have. */
-  rewindTo({ step, pending }: { step: number; pending: StepMetrics | null }): Promise<void> {
-    return this.give('rewind', pending === null ? step : step - 1);
+  rewindTo({ step, state }: { step: number; state: { pending: StepMetrics | null } }): Promise<void> {
+    return this.give('rewind', state.pending === null ? step : step - 1);
   }
 
   /** Writes a file of the run: checks that the directory is still the run's, and waits on a full disk. */

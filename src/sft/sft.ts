@@ -1,10 +1,9 @@
 /** `sft`: supervised fine-tuning in one call. */
 import { memoryName } from '../data';
-import { beginRun, Teller } from '../life/begin';
+import { beginRun, setUpError, Teller } from '../life/begin';
 import { checkCall, OWN_FORMS, RUN_OPTIONS, type CallForm, type RunOptions } from '../life/call';
 import type { RunDriver } from '../life/driver';
 import type { SftEvent, SftSummary } from '../life/events';
-import { setUpError } from '../life/life';
 import type { MadeStep } from '../life/method';
 import { EVALUATION_ROWS, ROWS } from '../life/names';
 import { openNew, openResumed } from '../life/opening';

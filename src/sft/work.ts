@@ -15,7 +15,6 @@ import { initialSftState, storedSft, type SftState } from './state';
 import { Batches, sftStep, type StepContext, type StepFigures } from './step';
 
 interface SftStep extends MadeStep {
-  refusal: null;
   /** What follows the step. */
   state: Omit<SftState, 'pending'>;
 }
@@ -23,13 +22,11 @@ interface SftStep extends MadeStep {
 export class SftWork implements Work<SftStep, SftSummary> {
   readonly files: SftFiles;
   readonly maxSteps: number;
-  readonly unsaved = false;
-  readonly needsStart = false;
   private readonly context: StepContext;
 
   constructor(
     private readonly run: OpenedSft,
-    private state: SftState,
+    public state: SftState,
   ) {
     const { config, policy, inputs, emit, watchdog: watch, halt } = run;
     const warn = (message: string) => emit({ type: 'warning', message });
@@ -42,20 +39,8 @@ export class SftWork implements Work<SftStep, SftSummary> {
     this.maxSteps = config.maxSteps;
   }
 
-  get policy() {
-    return this.run.policy;
-  }
-
   get step(): number {
     return this.state.step;
-  }
-
-  get pending() {
-    return this.state.pending;
-  }
-
-  set pending(line) {
-    this.state.pending = line;
   }
 
   async begin(): Promise<boolean> {
@@ -78,7 +63,7 @@ export class SftWork implements Work<SftStep, SftSummary> {
         memory: this.context.memory.state(),
       };
       const metrics = this.line(figures, state, (performance.now() - begun) / 1000);
-      yield { index: state.step, metrics, refusal: null, state };
+      yield { index: state.step, metrics, state };
     }
   }
 

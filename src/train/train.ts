@@ -4,29 +4,17 @@ import { AcoerError } from '../base/errors';
 import type { ModelFetchOptions } from '../models';
 import type { RunSummary, TrainEvent, TrainStep } from '../life/events';
 import { openFork } from './fork';
-import { setUpError } from '../life/life';
 import { startWork } from './work';
-import { closedRun, openedRun, type OpenRun } from '../life/open-runs';
+import { closedRun, openedRun } from '../life/open-runs';
 import { openModel } from './opened';
 import { givenOptions, type TrainOptions, type TrainSettings } from './options';
 import { finishedRun, GRPO, type TrainAsked, type TrainOpening } from './opening';
 import { plainParts } from './plain';
-import { beginRun, Teller } from '../life/begin';
+import { beginRun, setUpError, Teller } from '../life/begin';
 import type { RunDriver } from '../life/driver';
 import { resumeCommand } from '../life/method';
 import { openNew, openResumed } from '../life/opening';
 import type { LoopStep } from '../grpo/step';
-
-type TrainDriver = RunDriver<LoopStep, RunSummary>;
-
-/** Without a reference to the TrainRun. */
-const openRunOf = (directory: string, driver: TrainDriver): OpenRun => ({
-  directory,
-  begun: false,
-  doing: () => driver.doing(),
-  release: () => driver.release(),
-  close: () => driver.close(),
-});
 
 /**
  * An opened run, which has trained nothing yet. Iterate over it to get each step as it is made (nothing runs in
@@ -37,26 +25,21 @@ const openRunOf = (directory: string, driver: TrainDriver): OpenRun => ({
 export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposable {
   private summary: RunSummary | null;
   private readonly steps: AsyncGenerator<TrainStep, RunSummary> | null;
-  /** null: the run has ended. */
-  private open: OpenRun | null = null;
   /** Why the run failed. */
   private failure: { error: unknown } | null = null;
 
   constructor(
     readonly directory: string,
     readonly config: Config,
-    private readonly driver: TrainDriver | null,
+    private readonly driver: RunDriver<LoopStep, RunSummary> | null,
     finished: RunSummary | null,
   ) {
     this.summary = finished;
     this.steps = driver?.drive() ?? null;
-    if (driver === null) return;
-    this.open = openRunOf(directory, driver);
-    openedRun(this, this.open);
+    if (driver !== null) openedRun(this, driver);
   }
 
   async next(): Promise<IteratorResult<TrainStep, undefined>> {
-    if (this.open !== null) this.open.begun = true;
     const result = await this.steps?.next().catch((error: unknown) => {
       this.failure = { error };
       this.ended();
@@ -69,12 +52,9 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
   }
 
   async return(): Promise<IteratorResult<TrainStep, undefined>> {
-    const { open } = this;
-    const never = open?.begun === false;
-    if (open !== null) open.begun = true;
     try {
       // A generator that never began has no `finally` to reach.
-      if (never) await this.driver?.close();
+      if (this.driver?.begun === false) await this.driver.close();
       await this.steps?.return(undefined as never);
     } finally {
       this.ended();
@@ -83,8 +63,7 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
   }
 
   private ended(): void {
-    if (this.open !== null) closedRun(this.open);
-    this.open = null;
+    if (this.driver !== null) closedRun(this.driver);
   }
 
   [Symbol.asyncIterator](): this {

@@ -29,7 +29,7 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
 
   constructor(
     private readonly run: Opened,
-    private state: RunState,
+    public state: RunState,
   ) {
     const { config, halt } = run;
     this.maxSteps = config.maxSteps;
@@ -42,20 +42,8 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
     this.files = new TrainFiles(run, halt.waiting);
   }
 
-  get policy() {
-    return this.run.loop.policy;
-  }
-
   get step(): number {
     return this.state.loop.step;
-  }
-
-  get pending() {
-    return this.state.pending;
-  }
-
-  set pending(line) {
-    this.state.pending = line;
   }
 
   async begin(): Promise<boolean> {
