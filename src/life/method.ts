@@ -8,7 +8,7 @@ import type { Changeable } from './changes';
 import type { CommonEvent } from './events';
 import type { Life } from './life';
 import type { Loaded } from './loading';
-import type { UserModule } from './modules/named-modules';
+import type { UserModule } from './modules/user-modules';
 import type { RunFiles } from './run-files';
 import type { Silences, WatchdogSettings } from './watchdog';
 import type { SinkSettings } from './sink';

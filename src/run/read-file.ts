@@ -17,7 +17,11 @@ export function readRunFile(path: string, limit: number): Buffer {
 }
 
 /** What `schema` makes of the content of the file at `path`. @throws BAD_INPUT naming the first entry that is wrong */
-export function checked<Schema extends z.ZodType>(schema: Schema, path: string, content: unknown): z.output<Schema> {
+export function checked<Schema extends z.ZodType>(
+  schema: Schema,
+  path: string,
+  content: unknown,
+): z.output<Schema> {
   const { data, error } = schema.safeParse(content);
   if (error === undefined) return data;
   const { path: place, message } = error.issues[0]!;

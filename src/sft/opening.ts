@@ -3,7 +3,7 @@ import { mergeLayers, type ConfigInput } from '../config';
 import { AcoerError } from '../base/errors';
 import type { SftSummary } from '../life/events';
 import { resumeCommand, type Asked, type Method } from '../life/method';
-import { sinkModules } from '../life/modules/named-modules';
+import { sinkModules } from '../life/modules/user-modules';
 import { storedCommit, withAbsoluteNames } from '../life/names';
 import { finishedSettings } from '../life/opening';
 import { trackerTag } from '../base/metric-names';

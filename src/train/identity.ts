@@ -10,7 +10,7 @@ import { changed, checkModelFolder, refused, tokenizerIdentity, type BaseIdentit
 import { listed } from '../base/text';
 import type { Inputs } from './inputs';
 import { forkCommand } from './resume';
-import { judgeFingerprints, rewardFingerprints, samplerFingerprints } from '../life/modules/reward-files';
+import { judgeModule, moduleFingerprints, samplerModule, usedRewards } from '../life/modules/user-modules';
 import { storedPart } from './state';
 
 /** null: it cannot be told, because the caller of `train` gave the part itself. */
@@ -33,10 +33,10 @@ export async function inputIdentity(
 ): Promise<Omit<Identity, 'model'>> {
   return {
     ...tokenizerIdentity(tokenizer),
-    rewards: await rewardFingerprints(config),
+    rewards: await moduleFingerprints(usedRewards(config)),
     adapter: config.adapter === null ? {} : await adapterFingerprints(config.adapter),
-    judge: await judgeFingerprints(config),
-    sampler: await samplerFingerprints(config),
+    judge: await moduleFingerprints(judgeModule(config)),
+    sampler: await moduleFingerprints(samplerModule(config)),
     evalData: evalData?.source === undefined ? null : { problems: evalData.source.fingerprint },
   };
 }
@@ -77,7 +77,7 @@ export function checkResumed(
 /** A sentence on a sampler's file that has changed; null: it has not, or the setting says so itself. */
 export async function samplerChange(checkpoint: StoredCheckpoint, config: Config): Promise<string | null> {
   const before = storedPart(checkpoint).identity?.sampler ?? {};
-  const now = await samplerFingerprints(config);
+  const now = await moduleFingerprints(samplerModule(config));
   if (Object.keys(before).length === 0 || Object.keys(now).length === 0) return null;
   const files = changed(before, now);
   if (files.length === 0) return null;
@@ -99,13 +99,13 @@ export async function checkModules(
   const { identity: before, accepted = [] } = storedPart(checkpoint);
   if (before === undefined) return accepted;
   const { step } = checkpoint;
-  const judged = changed(before.judge ?? null, await judgeFingerprints(config));
+  const judged = changed(before.judge ?? null, await moduleFingerprints(judgeModule(config)));
   if (judged.length > 0) {
     throw refused(
       `The judge's file ${config.judge} has changed since the checkpoint of step ${step} (${judged.join('; ')}), so before and after could not be compared; restore it, or continue with the new one in a new folder: ${forkCommand(run, step)}`,
     );
   }
-  const files = changed(before.rewards, await rewardFingerprints(config));
+  const files = changed(before.rewards, await moduleFingerprints(usedRewards(config)));
   if (files.length === 0) return accepted;
   if (acceptChanged.includes('reward')) return [...accepted, { what: 'reward', step, files }];
   const paths = Object.entries(config.rewardModules)

@@ -24,7 +24,8 @@ export {
   checkBaseTokenizer,
   loadHashed,
 } from '../life/base-model';
-export { admitModules, judgeModule, rememberModules } from '../life/modules/named-modules';
+export { admitModules, rememberModules } from '../life/modules/named-modules';
+export { judgeModule } from '../life/modules/user-modules';
 export { openRewardModule } from '../life/modules/reward-module';
 export { monitorContext } from './guard';
 export { watchRecorded } from './recorded';

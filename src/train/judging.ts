@@ -16,7 +16,7 @@ import {
 } from '../judges';
 import { openJudgeModule } from '../life/modules/judge-module';
 import type { AnswerRule } from '#verify/verify';
-import { judgeFingerprints } from '../life/modules/reward-files';
+import { judgeModule, moduleFingerprints } from '../life/modules/user-modules';
 
 export type JudgingSettings = Pick<
   Config,
@@ -41,7 +41,9 @@ const opened = (training: Grade, evaluation: Grade, close = async () => undefine
 /** What an evaluation's verdicts depend on; nothing for the verifier, as before there were other judges. */
 export async function judgeIdentity(settings: JudgingSettings): Promise<object> {
   const { judge, judgeParams } = settings;
-  return judge === 'math' ? {} : { judge, judgeParams, judgeSha256: await judgeFingerprints(settings) };
+  return judge === 'math'
+    ? {}
+    : { judge, judgeParams, judgeSha256: await moduleFingerprints(judgeModule(settings)) };
 }
 
 const notHere = (name: string): AcoerError =>

@@ -5,7 +5,7 @@ import { isRecord } from '../base/json';
 import type { RunSummary } from '../life/events';
 import type { Asked, Method, Opening } from '../life/method';
 import { finishedSettings } from '../life/opening';
-import { filesNamed, modulesOf } from '../life/modules/named-modules';
+import { filesNamed, modulesOf } from '../life/modules/user-modules';
 import { storedCommit } from '../life/names';
 import { trackerTag } from '../base/metric-names';
 import { listRewards } from '../rewards/registry';

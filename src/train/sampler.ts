@@ -8,7 +8,7 @@ import { badConfig } from '../config/problems';
 import type { Policy } from '../engine/types';
 import { AcoerError, errorMessage } from '../base/errors';
 import { importDefault } from '../life/modules/import-default';
-import { samplerFile } from '../life/modules/reward-files';
+import { samplerFile } from '../life/modules/user-modules';
 import type { Sampler } from '../sampling';
 import type { Tokenizer } from '../tokenizer';
 

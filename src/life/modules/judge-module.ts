@@ -1,13 +1,16 @@
 /** A judge from a user's file, in its own thread. */
 import { ANY_REFERENCE, type Judge, type JudgedCompletion } from '../../judges';
 import type { Problem, Verdict } from '../../base/types';
-import { openModuleThread, type Call, type ThreadSetup } from './module-thread';
+import { openModuleThread, type ThreadSetup } from './module-thread';
 
 export interface JudgeSetup extends ThreadSetup {
   params: Readonly<Record<string, unknown>>;
 }
 
-export type ToJudge = Call & { type: 'judge'; completion: JudgedCompletion; problem: Problem };
+export interface ToJudge {
+  completion: JudgedCompletion;
+  problem: Problem;
+}
 
 /**
  * The judge in `setup.path`, whose default export is a `JudgeFunction`.
@@ -19,16 +22,15 @@ export async function openJudgeModule(
   timeoutMs: number,
   signal?: AbortSignal,
 ): Promise<Judge> {
-  const { thread } = await openModuleThread<ToJudge>('judge', 'judge-worker.js', setup, timeoutMs, {
-    signal,
-  });
+  const options = { timeoutMs, signal };
+  const { thread } = await openModuleThread<ToJudge>('judge', 'judge-worker.js', setup, options);
   return {
     name: setup.name,
     ...ANY_REFERENCE,
     keepsTime: true,
     verdict({ text, thinkOpened, thinkingTokens, thinkingClosed }, problem) {
       const completion = { text, thinkOpened, thinkingTokens, thinkingClosed };
-      return thread.call((id) => ({ type: 'judge', id, completion, problem })) as Promise<Verdict>;
+      return thread.call({ completion, problem }) as Promise<Verdict>;
     },
     close: () => thread.close('judge'),
   };

@@ -4,11 +4,11 @@
  */
 import { join } from 'node:path';
 import { inspect } from 'node:util';
-import { Worker } from 'node:worker_threads';
+import { isMainThread, Worker } from 'node:worker_threads';
 import { awakeTimer, late } from '../../base/deadline';
 import { AcoerError } from '../../base/errors';
 import { isRecord } from '../../base/json';
-import { endThread } from './reward-thread';
+import { exitFromThread } from '../../engine/exit';
 
 /** What every thread is told when it starts. */
 export interface ThreadSetup {
@@ -18,17 +18,19 @@ export interface ThreadSetup {
   path: string;
 }
 
-export interface Call {
-  id: number;
+/** `id` null: a message that is not answered. */
+export interface ToThread<Message> {
+  id: number | null;
+  message: Message;
 }
 
 /** `value` of `ready` is what the thread's user needs before the first call. */
 export type FromThread =
   | { type: 'ready'; value: unknown }
   | { type: 'unloadable'; message: string }
-  | (Call & { type: 'running' | 'waiting' })
-  | (Call & { type: 'done'; value: unknown })
-  | (Call & { type: 'failed'; message: string });
+  | { type: 'running' | 'waiting'; id: number }
+  | { type: 'done'; id: number; value: unknown }
+  | { type: 'failed'; id: number; message: string };
 
 interface Pending {
   resolve(value: unknown): void;
@@ -51,8 +53,48 @@ function foreign(message: unknown): string {
   return `it posted ${shown} to parentPort, over which acoer talks to it; remove that call of postMessage`;
 }
 
+/** A thread that can be ended ends within milliseconds. */
+const END_MS = 2_000;
+
+/**
+ * However a process ends, Node waits for every thread: for one in a system call, say waiting for a child
+ * process, as long as the call takes. This makes the process end without waiting.
+ */
+function endProcessWithout(worker: Worker): void {
+  const endNow = (code: number): void => {
+    try {
+      exitFromThread(code);
+    } catch {
+      // Without the addon this is the only way, and the exit code is lost.
+      process.kill(process.pid, 'SIGKILL');
+    }
+  };
+  // In a thread of another program, the process is not ours to end.
+  if (isMainThread) process.once('exit', endNow);
+  worker.once('exit', () => process.off('exit', endNow));
+}
+
+/**
+ * Ends the thread. One that does not end within 2 s is left behind: it holds up neither the caller nor the
+ * end of the process.
+ */
+async function endThread(worker: Worker): Promise<void> {
+  const left = await new Promise<boolean>((resolve) => {
+    const cancel = awakeTimer(END_MS, () => resolve(true));
+    void worker.terminate().then(() => {
+      cancel();
+      resolve(false);
+    });
+  });
+  if (!left) return;
+  worker.unref();
+  // Node's event loop also waits for the thread's output to end.
+  for (const output of [worker.stdout, worker.stderr]) output.push(null);
+  endProcessWithout(worker);
+}
+
 /** A loaded module that answers calls, each within the time limit. `Message` is what it can be told. */
-export class ModuleThread<Message extends object> {
+export class ModuleThread<Message> {
   private readonly pending = new Map<number, Pending>();
   private nextId = 0;
   /** The call whose code is running now. */
@@ -77,11 +119,11 @@ export class ModuleThread<Message extends object> {
     await endThread(this.worker);
   }
 
-  post(message: Message): void {
-    this.worker.postMessage(message);
+  post(message: Message, id: number | null = null): void {
+    this.worker.postMessage({ id, message } satisfies ToThread<Message>);
   }
 
-  call(message: (id: number) => Message): Promise<unknown> {
+  call(message: Message): Promise<unknown> {
     if (this.ended !== null) return Promise.reject(this.ended);
     const id = this.nextId++;
     return new Promise((resolve, reject) => {
@@ -89,7 +131,7 @@ export class ModuleThread<Message extends object> {
       if (this.pending.size === 0) this.worker.ref();
       this.pending.set(id, { resolve, reject });
       try {
-        this.post(message(id));
+        this.post(message, id);
       } catch (error) {
         // Something in the message cannot be copied to another thread.
         this.settle(id)?.reject(error as Error);
@@ -166,6 +208,13 @@ export class ModuleThread<Message extends object> {
 /** A module may import a lot; the user's timeout is for calls, not for loading. */
 const LOAD_TIMEOUT_MS = 60_000;
 
+export interface ThreadOptions {
+  /** For each call. */
+  timeoutMs: number;
+  loadTimeoutMs?: number | undefined;
+  signal?: AbortSignal | undefined;
+}
+
 /** Resolves with the thread's report that it has loaded the module, or why it cannot. */
 function firstMessage(worker: Worker, timeoutMs: number, signal?: AbortSignal): Promise<First> {
   return new Promise((resolve) => {
@@ -193,18 +242,13 @@ function firstMessage(worker: Worker, timeoutMs: number, signal?: AbortSignal): 
  * standard output goes to standard error.
  *
  * @param what it is, in messages: the reward, the judge
- * @param timeoutMs for each call
  * @throws BAD_CONFIG when it cannot be loaded, or its thread refuses it; INTERRUPTED when `signal` aborts
  */
-export async function openModuleThread<Message extends object>(
+export async function openModuleThread<Message>(
   what: string,
   thread: string,
   setup: ThreadSetup,
-  timeoutMs: number,
-  {
-    loadTimeoutMs = LOAD_TIMEOUT_MS,
-    signal,
-  }: { loadTimeoutMs?: number | undefined; signal?: AbortSignal | undefined } = {},
+  { timeoutMs, loadTimeoutMs = LOAD_TIMEOUT_MS, signal }: ThreadOptions,
 ): Promise<{ thread: ModuleThread<Message>; first: unknown }> {
   const worker = new Worker(join(__dirname, thread), { workerData: setup, stdout: true });
   worker.stdout.pipe(process.stderr, { end: false });

@@ -7,52 +7,13 @@ import { createHash } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
-import type { Config, ConfigInput } from '../../config';
 import { AcoerError, whyUnreadable, whyUnwritten } from '../../base/errors';
-import { isJudgeFile } from '../../judges';
 import { isRecord } from '../../base/json';
 import { readRegularFileSync } from '../../base/regular-file';
 import { temporaryName, writeFileAtomic } from '../../run';
-import { moduleFingerprints, samplerFile, usedRewardModules } from './reward-files';
+import { moduleFingerprints, type UserModule } from './user-modules';
 
 const MAX_RECORD_BYTES = 1 << 16;
-
-/** A module that a configuration names. */
-export interface UserModule {
-  kind: 'judge' | 'reward' | 'sampler' | 'sink';
-  /** A reward's name. */
-  name?: string;
-  path: string;
-}
-
-type Naming = Pick<Config, 'judge' | 'sampler' | 'sinks' | 'reward' | 'rewardModules'>;
-
-export const judgeModule = ({ judge }: Pick<Config, 'judge'>): UserModule[] =>
-  isJudgeFile(judge) ? [{ kind: 'judge', path: judge }] : [];
-
-export const sinkModules = ({ sinks }: Pick<Config, 'sinks'>): UserModule[] =>
-  sinks.map((path) => ({ kind: 'sink' as const, path }));
-
-/** The modules that a run under `config` loads. */
-export function modulesOf(config: Naming): UserModule[] {
-  const rewards = Object.entries(usedRewardModules(config));
-  return [
-    ...judgeModule(config),
-    ...rewards.map(([name, path]) => ({ kind: 'reward' as const, name, path })),
-    ...samplerFile(config).map((path) => ({ kind: 'sampler' as const, path })),
-    ...sinkModules(config),
-  ];
-}
-
-/** The files that settings of the user name, whether they are used or not. */
-export function filesNamed({ judge, sampler, sinks = [], rewardModules = {} }: ConfigInput): string[] {
-  return [
-    ...(judge === undefined ? [] : [judge]),
-    ...samplerFile({ sampler }),
-    ...sinks,
-    ...Object.values(rewardModules),
-  ];
-}
 
 /** @throws where there is no home folder */
 function namedFolder({ XDG_STATE_HOME: state }: NodeJS.ProcessEnv = process.env): string {
@@ -68,9 +29,10 @@ interface Placed {
   sha256: string;
 }
 
-async function placed(path: string): Promise<Placed> {
-  const real = realpathSync(path);
-  const files = Object.entries(await moduleFingerprints('', real)).sort(([a], [b]) => (a < b ? -1 : 1));
+async function placed(module: UserModule): Promise<Placed> {
+  const real = realpathSync(module.path);
+  const own = await moduleFingerprints([{ ...module, name: '', path: real }]);
+  const files = Object.entries(own).sort(([a], [b]) => (a < b ? -1 : 1));
   return { path: real, sha256: createHash('sha256').update(JSON.stringify(files)).digest('hex') };
 }
 
@@ -108,9 +70,9 @@ export async function rememberModules(
   modules: readonly UserModule[],
   warn: (message: string) => void,
 ): Promise<void> {
-  for (const { path } of modules) {
-    const module = await placed(path).catch(() => null);
-    if (module !== null) record(module, warn);
+  for (const module of modules) {
+    const found = await placed(module).catch(() => null);
+    if (found !== null) record(found, warn);
   }
 }
 
@@ -157,7 +119,7 @@ export async function admitModules(
       admitted.push(module);
       continue;
     }
-    const found = await placed(module.path).catch((cause: unknown) => {
+    const found = await placed(module).catch((cause: unknown) => {
       const why = `Cannot use ${listed([module])}, which ${run} names: ${whyUnreadable(cause)}`;
       throw new AcoerError('BAD_CONFIG', why, { cause });
     });

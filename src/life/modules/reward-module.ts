@@ -2,7 +2,7 @@
 import { checkName } from '../../base/border';
 import type { BoundReward, ObserveView, RewardScore, RewardView } from '../../rewards/types';
 import type { Group, Rollout } from '../../base/types';
-import { openModuleThread, type Call, type ModuleThread, type ThreadSetup } from './module-thread';
+import { openModuleThread, type ModuleThread, type ThreadSetup } from './module-thread';
 
 export interface RewardSetup extends ThreadSetup {
   params: Readonly<Record<string, unknown>>;
@@ -10,9 +10,10 @@ export interface RewardSetup extends ThreadSetup {
 }
 
 export type ToReward =
-  | { type: 'batch'; groups: readonly Group[]; step: number; maxLength: number; state: unknown }
-  | (Call & { type: 'score'; group: number; rollout: number })
-  | (Call & { type: 'observe' });
+  /** What the calls after it are about. */
+  | ({ type: 'batch'; state: unknown } & ObserveView)
+  | { type: 'score'; group: number; rollout: number }
+  | { type: 'observe' };
 
 interface Observed {
   state: unknown;
@@ -42,12 +43,12 @@ class ModuleReward implements BoundReward {
     this.send(view, view.state);
     const group = view.batch.indexOf(view.group);
     const place = { group, rollout: view.group.rollouts.indexOf(rollout) };
-    return this.thread.call((id) => ({ type: 'score', id, ...place })) as Promise<RewardScore>;
+    return this.thread.call({ type: 'score', ...place }) as Promise<RewardScore>;
   }
 
   async observe(state: unknown, view: ObserveView): Promise<unknown> {
     this.send(view, state);
-    this.latest = (await this.thread.call((id) => ({ type: 'observe', id }))) as Observed;
+    this.latest = (await this.thread.call({ type: 'observe' })) as Observed;
     return this.latest.state;
   }
 
@@ -67,7 +68,7 @@ class ModuleReward implements BoundReward {
   private send({ batch, step, maxLength }: ObserveView, state: unknown): void {
     if (this.sent?.batch === batch && this.sent.state === state) return;
     this.sent = { batch, state };
-    this.thread.post({ type: 'batch', groups: batch, step, maxLength, state });
+    this.thread.post({ type: 'batch', batch, step, maxLength, state });
   }
 }
 
@@ -83,9 +84,7 @@ export async function openRewardModule(
   signal?: AbortSignal,
 ): Promise<BoundReward> {
   checkName('reward', setup.name);
-  const { thread, first } = await openModuleThread<ToReward>('reward', 'reward-worker.js', setup, timeoutMs, {
-    loadTimeoutMs,
-    signal,
-  });
+  const options = { timeoutMs, loadTimeoutMs, signal };
+  const { thread, first } = await openModuleThread<ToReward>('reward', 'reward-worker.js', setup, options);
   return new ModuleReward(setup.name, thread, first);
 }

@@ -1,12 +1,15 @@
 /** A sink from a user's file, in its own thread, where neither a loop nor a stray error can end the run. */
-import { openModuleThread, type Call, type ThreadSetup } from './module-thread';
+import { openModuleThread, type ThreadSetup } from './module-thread';
 import type { Sink, SinkCall, SinkSettings } from '../sink';
 
 export interface SinkSetup extends ThreadSetup {
   run: { directory: string; config: SinkSettings };
 }
 
-export type ToSink = Call & { type: 'sink'; call: SinkCall; given: readonly unknown[] };
+export interface ToSink {
+  call: SinkCall;
+  given: readonly unknown[];
+}
 
 /** A sink whose thread can be ended. */
 export interface ModuleSink {
@@ -24,11 +27,10 @@ export async function openSinkModule(
   timeoutMs: number,
   signal?: AbortSignal,
 ): Promise<ModuleSink> {
-  const { thread, first } = await openModuleThread<ToSink>('sink', 'sink-worker.js', setup, timeoutMs, {
-    signal,
-  });
+  const options = { timeoutMs, signal };
+  const { thread, first } = await openModuleThread<ToSink>('sink', 'sink-worker.js', setup, options);
   const methods = (first as SinkCall[]).map((call) => {
-    const method = (...given: unknown[]) => thread.call((id) => ({ type: 'sink', id, call, given }));
+    const method = (...given: unknown[]) => thread.call({ call, given });
     return [call, method] as const;
   });
   return { sink: Object.fromEntries(methods), end: () => thread.close('sink') };

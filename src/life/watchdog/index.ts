@@ -1,9 +1,2 @@
-export {
-  commonSilence,
-  passMs,
-  slowest,
-  type ModelSize,
-  type Silences,
-  type WatchdogSettings,
-} from './limits';
-export { HungError, isStuck, Watchdog, type WatchdogParts } from './watchdog';
+export * from './limits';
+export * from './watchdog';

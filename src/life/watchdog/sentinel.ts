@@ -27,11 +27,6 @@ export interface AboutRun {
   engine: unknown;
 }
 
-export interface Sentinel {
-  post(about: AboutRun): void;
-  close(): void;
-}
-
 const THREAD = join(__dirname, 'thread.js');
 
 /** null when running from the TypeScript sources, because a thread needs compiled JavaScript. */
@@ -39,15 +34,12 @@ export function startSentinel(
   setup: SentinelSetup,
   onBlocked: (message: SentinelMessage) => void,
   onLost: (error: Error) => void,
-): Sentinel | null {
+): Worker | null {
   if (!existsSync(THREAD)) return null;
   // Without execArgv: a preloaded module may block this thread as it blocks the other.
   const worker = new Worker(THREAD, { workerData: setup, execArgv: [] });
   worker.on('message', onBlocked);
   worker.on('error', onLost);
   worker.unref();
-  return {
-    post: (about) => worker.postMessage(about),
-    close: () => void worker.terminate(),
-  };
+  return worker;
 }

@@ -27,52 +27,30 @@ export class SharedState {
     this.text = Buffer.from(buffer, NUMBERS * 8, NOTE_BYTES);
   }
 
-  private get(place: number): number {
-    return this.numbers[place]!;
+  read() {
+    const at = (place: number): number => this.numbers[place]!;
+    return {
+      /** Increases while the event loop of the run's thread turns. */
+      beats: at(BEATS),
+      /** A debugger may hold the run's thread. */
+      debugged: at(DEBUGGED) === 1,
+      /** null: nothing is watched. */
+      phase: PHASES[at(PHASE) - 1] ?? null,
+      /** The step in progress, from 1; 0 before the first. */
+      step: at(STEP),
+      /** Number of signs of progress in this phase. */
+      progress: at(PROGRESS),
+      /** How long the phase may go without progress. */
+      limitMs: at(LIMIT),
+      timeInPhaseMs: clockMs() - at(BEGAN),
+      /** What was started last. */
+      note: this.text.toString('utf8', 0, at(NOTE_LENGTH)),
+    };
   }
 
-  /** Increases while the event loop of the run's thread turns. */
-  get beats(): number {
-    return this.get(BEATS);
-  }
-
-  /** @param debugged a debugger may hold the run's thread */
   beat(debugged: boolean): void {
     this.numbers[DEBUGGED] = debugged ? 1 : 0;
     this.numbers[BEATS]!++;
-  }
-
-  get debugged(): boolean {
-    return this.get(DEBUGGED) === 1;
-  }
-
-  /** null: nothing is watched. */
-  get phase(): Phase | null {
-    return PHASES[this.get(PHASE) - 1] ?? null;
-  }
-
-  /** Number of signs of progress in this phase. */
-  get progress(): number {
-    return this.get(PROGRESS);
-  }
-
-  /** The step in progress, from 1; 0 before the first. */
-  get step(): number {
-    return this.get(STEP);
-  }
-
-  /** How long the phase may go without progress. */
-  get limitMs(): number {
-    return this.get(LIMIT);
-  }
-
-  get timeInPhaseMs(): number {
-    return clockMs() - this.get(BEGAN);
-  }
-
-  /** What was started last. */
-  get note(): string {
-    return this.text.toString('utf8', 0, this.get(NOTE_LENGTH));
   }
 
   enter(phase: Phase | null, step: number, limitMs: number, progress: number, beganMs: number): void {

@@ -73,12 +73,12 @@ function write(hang: Hang, stack: string[] | null): string | null {
 }
 
 async function fire(blockedMs: number): Promise<void> {
-  const { phase, step, timeInPhaseMs, limitMs, progress, note, beats } = shared;
+  const { phase, step, timeInPhaseMs, limitMs, progress, note, beats } = shared.read();
   if (phase === null) return;
   const hang: Hang = { phase, step, timeInPhaseMs, silentMs: blockedMs, limitMs, progress, note };
   const stack = await mainStack().catch(() => null);
   const path = write(hang, stack);
-  if (setup.kill && shared.beats === beats) {
+  if (setup.kill && shared.read().beats === beats) {
     const why = 'The main thread is blocked, so the process was ended';
     // A live view may have left the cursor within a line.
     writeSync(
@@ -91,7 +91,7 @@ async function fire(blockedMs: number): Promise<void> {
 }
 
 let lastMs = clockMs();
-let beats = shared.beats;
+let { beats } = shared.read();
 let blockedMs = 0;
 let fired = false;
 
@@ -99,14 +99,15 @@ setInterval(() => {
   const now = clockMs();
   const elapsedMs = Math.min(now - lastMs, 2 * setup.tickMs);
   lastMs = now;
-  if (shared.beats !== beats || shared.phase === null || shared.debugged) {
-    beats = shared.beats;
+  const seen = shared.read();
+  if (seen.beats !== beats || seen.phase === null || seen.debugged) {
+    beats = seen.beats;
     blockedMs = 0;
     fired = false;
     return;
   }
   blockedMs += elapsedMs;
-  if (fired || blockedMs < shared.limitMs) return;
+  if (fired || blockedMs < seen.limitMs) return;
   fired = true;
   void fire(blockedMs);
 }, setup.tickMs);

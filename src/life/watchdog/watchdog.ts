@@ -7,6 +7,7 @@
  * debugger, a sleeping machine or a changed clock never looks like a hang.
  */
 import { url as debuggerUrl } from 'node:inspector';
+import type { Worker } from 'node:worker_threads';
 import type { Phase } from '../../config';
 import { awakeTimer } from '../../base/deadline';
 import type { Engine, Model } from '../../engine/types';
@@ -17,7 +18,7 @@ import { abortable } from '../../base/abortable';
 import type { CommonEvent } from '../events';
 import { hangReport, hangSentence, type Hang } from './dump';
 import { phaseLimitMs, tickMs, type ModelSize, type Silences, type WatchdogSettings } from './limits';
-import { startSentinel, type Sentinel, type SentinelMessage } from './sentinel';
+import { startSentinel } from './sentinel';
 import { clockMs, SharedState } from './shared';
 import type { Watch } from '../../grpo/watch';
 
@@ -75,7 +76,7 @@ export class Watchdog implements Watch {
   private readonly longestMs = new Map<Phase, number>();
   private readonly tickMs: number | null;
   private readonly timer: NodeJS.Timeout | undefined;
-  private readonly sentinel: Sentinel | null = null;
+  private readonly sentinel: Worker | null = null;
   private model: ModelSize | null = null;
   private device: Engine['deviceInfo'] | null = null;
   private current = idle();
@@ -97,7 +98,12 @@ export class Watchdog implements Watch {
       resume,
       kill: exitWhenBlocked && config.onHang === 'stop',
     };
-    this.sentinel = startSentinel(setup, (message) => this.wasBlocked(message), this.sentinelLost);
+    this.sentinel = startSentinel(
+      setup,
+      // The other thread saw this one blocked; now it is free again.
+      ({ hang, path }) => this.report(hang, path),
+      this.sentinelLost,
+    );
   }
 
   /** The hung call still runs although it was cancelled, so no further call to the engine will return. */
@@ -112,7 +118,7 @@ export class Watchdog implements Watch {
     const cuda = deviceInfo.device.startsWith('cuda');
     this.model = { parameters, layers, maxPositions, cuda, samplerReports: reportsProgress };
     this.device = deviceInfo;
-    this.sentinel?.post({ engine: deviceInfo });
+    this.sentinel?.postMessage({ engine: deviceInfo });
   }
 
   /** null: nothing runs, or nothing is watched. */
@@ -169,7 +175,7 @@ export class Watchdog implements Watch {
   close(): void {
     clearInterval(this.timer);
     this.endGrace?.();
-    this.sentinel?.close();
+    void this.sentinel?.terminate();
   }
 
   private enter(phase: Phase): void {
@@ -221,7 +227,7 @@ export class Watchdog implements Watch {
     const { current, shared, step, silentMs } = this;
     const { limitMs, progress } = current;
     const timeInPhaseMs = clockMs() - current.beganMs;
-    const hang: Hang = { phase, step, timeInPhaseMs, silentMs, limitMs, progress, note: shared.note };
+    const hang: Hang = { phase, step, timeInPhaseMs, silentMs, limitMs, progress, note: shared.read().note };
     this.report(hang, this.dump(hang));
   }
 
@@ -272,11 +278,6 @@ export class Watchdog implements Watch {
       hung.stuck = true;
       this.abandoning.abort(hung);
     });
-  }
-
-  /** The other thread saw this one blocked; now it is free again. */
-  private wasBlocked({ hang, path }: SentinelMessage): void {
-    this.report(hang, path);
   }
 
   private readonly sentinelLost = (error: Error) => {
