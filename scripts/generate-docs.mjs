@@ -35,7 +35,7 @@ const files = {
       read('docs/from-trl.md'),
     ),
   'docs/rewards.md': () => rewardsPage(source('rewards/built-in'), read('docs/rewards.md')),
-  'docs/sft.md': () => sftTable(source('sft/describe'), read('docs/sft.md')),
+  'docs/sft.md': () => sftTable(source('sft/config'), read('docs/sft.md')),
   'docs/settings.md': () => settingsPage(source('config/index')),
   'configs/schema.json': () =>
     configSchemaFile(source('config/index'), source('rewards/index').listRewards()),

@@ -22,7 +22,7 @@ import { scriptArguments } from './lib/arguments.mjs';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const require = createRequire(import.meta.url);
 const { uniformStream } = require('../dist/base/rng.js');
-const { unframe } = require('../dist/run/tensorboard/records.js');
+const { unframe } = require('../dist/run/tensorboard/protobuf.js');
 const { eventTime } = require('../dist/run/tensorboard/events.js');
 const CLI = join(ROOT, 'dist', 'cli', 'main.js');
 const MAX_STEPS = 24;

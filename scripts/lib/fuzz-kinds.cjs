@@ -405,7 +405,7 @@ const KINDS = {
   },
   table: {
     seeds: async () => ({ 'step.parquet': await parquet(STORED), 'plain.parquet': await parquet(STORED, 'UNCOMPRESSED') }),
-    read: (path) => withThread(() => dist('run/read-completions.js').readCompletions(path)),
+    read: (path) => withThread(() => dist('run/completions.js').readCompletions(path)),
   },
   evaluation: {
     seeds: () => ({ files: together(json({ settings: { model: 'tiny', n: 1 }, report: null }), lines([{ benchmark: 'b', prompt_index: 0, sample: 0, problem_id: 'a', gold: '3', level: null, correct: true, status: 'correct', extracted: '3', thinking_tokens: 1, thinking_closed: true, total_tokens: 2, finish: 'stop' }])) }),

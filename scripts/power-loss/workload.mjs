@@ -51,7 +51,7 @@ export function loadPackage(dist) {
     config: own('config/index.js'),
     opening: own('train/opening.js'),
     run: own('run/index.js'),
-    sinks: own('life/own-sinks.js'),
+    sinks: own('life/sinks.js'),
     state: own('train/state.js'),
     uniformStream: own('base/rng.js').uniformStream,
   };

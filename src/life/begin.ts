@@ -6,7 +6,7 @@ import type { RunOptions } from './call';
 import { RunDriver } from './driver';
 import type { CommonEvent, RunEvent } from './events';
 import { lifeOf, type Life } from './life';
-import type { Loaded } from './loading';
+import type { Loaded } from './policy';
 import {
   resumeCommand,
   type Asked,
@@ -16,8 +16,7 @@ import {
   type Opening,
   type Work,
 } from './method';
-import { trackers } from './own-sinks';
-import { openSinks, type Sinks } from './sinks';
+import { trackers, openSinks, type Sinks } from './sinks';
 import type { Watchdog } from './watchdog';
 
 type BeginOptions = Pick<RunOptions, 'sinks' | 'signal' | 'patience' | 'hangGraceMs' | 'exitWhenBlocked'>;

@@ -7,6 +7,7 @@ import type { Plan, TrainingPlan } from '../plan';
 import type { AcceptedChange, CompletionRow, Rollback } from '../run';
 import type { Decoding } from '../sampling';
 import type { StepMetrics } from '../base/types';
+import type { KnownMetrics } from '../base/metric-names';
 
 export type EvalPhase = 'base' | 'step' | 'trained';
 export type EvalKind = 'greedy' | 'sampled';
@@ -120,4 +121,18 @@ export interface TrainStep {
   /** From 1. */
   index: number;
   metrics: StepMetrics;
+}
+
+/** The evaluation's numbers for a line of metrics.jsonl. */
+export function evaluationMetrics(evaluation: Evaluation): KnownMetrics {
+  const metrics: KnownMetrics = {};
+  for (const kind of ['greedy', 'sampled'] as const) {
+    const summary = evaluation[kind];
+    if (summary === null) continue;
+    metrics[`eval/${kind}_accuracy`] = summary.accuracy;
+    metrics[`eval/${kind}_thinking_tokens`] = summary.thinkingTokens;
+    metrics[`eval/${kind}_total_tokens`] = summary.totalTokens;
+    metrics[`eval/${kind}_accuracy_per_1k_tokens`] = summary.accuracyPer1kTokens;
+  }
+  return metrics;
 }

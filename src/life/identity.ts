@@ -1,8 +1,10 @@
-/** Fingerprints of what a run trusts to stay the same, and how they are compared. */
+/** Fingerprints of what a run trusts to stay the same, how they are compared, and what made a checkpoint. */
 import { AcoerError } from '../base/errors';
 import { listed } from '../base/text';
 import type { Fingerprints } from '../models';
 import type { Tokenizer } from '../tokenizer';
+import type { Engine } from '../engine/types';
+import { packageVersion } from '../base/version';
 
 /** What an adapter was trained on. null: it cannot be told, because a program gave the part itself. */
 export interface BaseIdentity {
@@ -53,4 +55,30 @@ export function checkModelFolder(
   throw refused(
     `${listed(names)} in ${directory} ${have} changed since the checkpoint of step ${step}, whose adapter was trained on what was there before; ${advice(them)}.`,
   );
+}
+
+/** If one of these changes, rounding may differ. */
+export interface Maker {
+  acoer: string;
+  node: string;
+  libtorch: string;
+  device: string;
+  /** The processor or GPU; another one may use different kernels. */
+  deviceName: string;
+  threads: number;
+}
+
+export function thisMaker({ deviceInfo }: Engine): Maker {
+  const { libtorch, device, name: deviceName, threads } = deviceInfo;
+  return { acoer: packageVersion(), node: process.version, libtorch, device, deviceName, threads };
+}
+
+/** One sentence if another version, processor or device wrote the checkpoint; otherwise null. */
+export function otherMaker(maker: Maker, engine: Engine): string | null {
+  const now = thisMaker(engine);
+  const names = Object.keys(now) as (keyof Maker)[];
+  const changes = names.filter((name) => maker[name] !== undefined && maker[name] !== now[name]);
+  if (changes.length === 0) return null;
+  const list = changes.map((name) => `${name} ${maker[name]}, now ${now[name]}`).join('; ');
+  return `The checkpoint was written on a different set-up (${list}): later numbers may differ by rounding.`;
 }

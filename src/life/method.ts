@@ -7,7 +7,7 @@ import type { StepMetrics } from '../base/types';
 import type { Changeable } from './changes';
 import type { CommonEvent } from './events';
 import type { Life } from './life';
-import type { Loaded } from './loading';
+import type { Loaded } from './policy';
 import type { UserModule } from './modules/user-modules';
 import type { RunFiles } from './run-files';
 import type { Silences, WatchdogSettings } from './watchdog';

@@ -14,7 +14,7 @@ import type { Model, Policy } from '../engine/types';
 import type { StepMetrics } from '../base/types';
 import type { CommonEvent } from './events';
 import type { Life } from './life';
-import { metricsSink } from './own-sinks';
+import { metricsSink } from './sinks';
 import { giveTo, type Sink, type SinkArguments, type SinkCall } from './sink';
 
 /** What is trained, and what was loaded for it. */

@@ -1,4 +1,4 @@
-/** The sinks of a run: those that fail or are late are left out, and the run goes on. */
+/** The sinks of a run: its own, and the user's, of which those that fail or are late are left out, and the run goes on. */
 import { basename } from 'node:path';
 import { badArgument, needFunction } from '../base/border';
 import { awakeTimer, isPromise, late, withinTime, withTimeout } from '../base/deadline';
@@ -8,6 +8,61 @@ import { NO_WATCH, type Watch } from '../grpo/watch';
 import type { RunEvent, TrainEvent } from './events';
 import { openSinkModule } from './modules/sink-module';
 import { giveTo, SINK_CALLS, type Sink, type SinkArguments, type SinkCall, type SinkSettings } from './sink';
+import type { Config } from '../config';
+import { MetricsCsv, MetricsFile, writeCompletions, type RunDirectory } from '../run';
+import { TensorBoardSink, type TensorBoardSettings } from './tensorboard';
+
+/**
+ * One JSON object per step.
+ * @param warn gets one sentence when a number is left out because it is not finite, or lines were lost
+ */
+export function metricsSink(directory: RunDirectory, warn: (message: string) => void): Sink {
+  let file: MetricsFile | null = null;
+  return {
+    async rewind(step) {
+      file?.close();
+      file = await MetricsFile.open(directory.metrics(), step, warn, directory.savedMetrics);
+    },
+    step: (metrics) => file!.append(metrics),
+    flush: () => file?.sync(),
+    close: () => file?.close(),
+  };
+}
+
+/** One Parquet file per step that has a table; a step that is repeated replaces its table. */
+export const completionsSink = (directory: RunDirectory): Sink => ({
+  completions: (step, rows) => writeCompletions(directory.completions(step), step, rows),
+});
+
+function csvSink(directory: RunDirectory): Sink {
+  let file: MetricsCsv | null = null;
+  return {
+    rewind() {
+      file?.close();
+      file = new MetricsCsv(directory.metricsCsv(), directory.metrics());
+    },
+    step: (metrics) => file!.append(metrics),
+    close: () => file?.close(),
+  };
+}
+
+/**
+ * Trackers, each with its name in messages. What they hold can be made again from the run's own files, so they
+ * are treated like the user's sinks: one that fails does not end the run.
+ * @param judged TensorBoard's tags that judge a run
+ */
+export function trackers(
+  directory: RunDirectory,
+  config: TensorBoardSettings & Pick<Config, 'tensorboard' | 'csv'>,
+  judged: readonly string[],
+): [name: string, sink: Sink][] {
+  return [
+    ...(config.tensorboard
+      ? [['tensorboard', new TensorBoardSink(directory, config, judged)] as [string, Sink]]
+      : []),
+    ...(config.csv ? [['metrics.csv', csvSink(directory)] as [string, Sink]] : []),
+  ];
+}
 
 /** A sink of a run. */
 interface Entry {

@@ -1,4 +1,7 @@
-/** Atomic writes: whatever has its name is complete (temporary name, fsync, rename, fsync the parent). */
+/**
+ * Writes files: whole or not at all (temporary name, fsync, rename, fsync the parent), by appending, and with patience on
+ * a disk that may be full, read-only or gone.
+ */
 import {
   closeSync,
   existsSync,
@@ -11,10 +14,14 @@ import {
   rmSync,
   writeFileSync,
   writeSync,
+  lstatSync,
+  readSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { makeFolders, syncFolder } from '../base/folders';
-import { openRegularFileSync } from '../base/regular-file';
+import { openRegularFileSync, openToAppend } from '../base/regular-file';
+import { AcoerError, errorMessage, whyUnwritten, writeErrorCode } from '../base/errors';
 
 /** Prefix of what a crash may have left half-written. */
 export const TEMPORARY_PREFIX = '.tmp-';
@@ -130,5 +137,103 @@ export function removeTemporaries(directory: string, file = ''): void {
     if (name.startsWith(REPLACED_PREFIX) && !existsSync(original)) renameSync(path, original);
     // If it is a link, the link itself.
     else rmSync(path, { recursive: true, force: true });
+  }
+}
+
+export class AppendedFile {
+  private readonly handle: number;
+  private bytes: number;
+
+  /** Creates the file if need be. @throws the system's error, also for a link or for what is no regular file */
+  constructor(readonly path: string) {
+    this.handle = openToAppend(path);
+    this.bytes = fstatSync(this.handle).size;
+  }
+
+  private holdsAll(): boolean {
+    return fstatSync(this.handle).size === this.bytes;
+  }
+
+  /** Whether the path still names this file, with what was written and nothing else. */
+  isIntact(): boolean {
+    const ours = fstatSync(this.handle, { bigint: true });
+    const there = lstatSync(this.path, { bigint: true, throwIfNoEntry: false });
+    return there?.ino === ours.ino && there.dev === ours.dev && this.holdsAll();
+  }
+
+  /** What was written, even if the path names another file now; null: it was cut or written to by others. */
+  content(): Buffer | null {
+    if (!this.holdsAll()) return null;
+    const content = Buffer.alloc(this.bytes);
+    for (let done = 0; done < content.length;) {
+      const count = readSync(this.handle, content, done, content.length - done, done);
+      if (count === 0) return null;
+      done += count;
+    }
+    return content;
+  }
+
+  /** Appends all of `data`, or nothing. */
+  append(data: Buffer): void {
+    appendWhole(this.handle, data);
+    this.bytes += data.length;
+  }
+
+  /** Flushes the file to disk. */
+  sync(): void {
+    fsyncSync(this.handle);
+  }
+
+  close(): void {
+    closeSync(this.handle);
+  }
+}
+
+export interface Patience {
+  /** Time between two attempts on a full disk. */
+  retryMs: number;
+  /** Time on a full disk after which the run ends. */
+  giveUpMs: number;
+}
+
+export const PATIENCE: Patience = { retryMs: 5_000, giveUpMs: 600_000 };
+
+/** Whether `error` says that there is no space. */
+export const isFull = (error: unknown) => ['ENOSPC', 'EDQUOT'].includes(writeErrorCode(error) ?? '');
+
+/** Wraps `error` from writing `what` in one sentence; returns errors that are not disk failures unchanged. */
+function writeFailure(what: string, error: unknown): unknown {
+  if (writeErrorCode(error) === undefined) return error;
+  const why = `${whyUnwritten(error)} (${errorMessage(error)})`;
+  return new AcoerError('WRITE_FAILED', `Cannot write ${what}: ${why}.`, { cause: error });
+}
+
+/**
+ * Calls `write`, which must be safe to repeat. While the disk is full the run waits, because nothing is lost
+ * as long as its state is in memory; any other failure ends it.
+ * @param signal ends the wait
+ * @throws WRITE_FAILED
+ */
+export async function writePatiently<T>(
+  what: string,
+  write: () => T | Promise<T>,
+  { retryMs, giveUpMs }: Patience,
+  warn: (message: string) => void,
+  signal: AbortSignal,
+): Promise<T> {
+  const begun = performance.now();
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await write();
+    } catch (error) {
+      const waited = performance.now() - begun;
+      if (!isFull(error) || signal.aborted || waited >= giveUpMs) throw writeFailure(what, error);
+      if (attempt === 1) {
+        const minutes = Math.ceil(giveUpMs / 60_000);
+        warn(`Cannot write ${what}: the disk is full. The run will wait up to ${minutes} minutes for space.`);
+      }
+      // Aborted: try one last time, so that the error says what is wrong.
+      await wait(retryMs, undefined, { signal }).catch(() => undefined);
+    }
   }
 }

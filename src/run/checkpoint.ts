@@ -1,5 +1,5 @@
-/** Checkpoints: a folder that exists is complete, which its checksums confirm. */
-import { existsSync, renameSync, writeFileSync } from 'node:fs';
+/** Checkpoints, and dumps of refused steps: a folder that exists is complete, which its checksums confirm. */
+import { existsSync, renameSync, writeFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Model, Policy } from '../engine/types';
@@ -10,6 +10,7 @@ import { METRICS_FILE, readJsonFile, stepName, type RunDirectory } from './direc
 import { readRunFile } from './read-file';
 import { linesSince } from './metrics-file';
 import { decodeSafetensors, encodeSafetensors, type Tensor } from './safetensors';
+import { makeFolders } from '../base/folders';
 
 const ADAPTER = 'adapter_model.safetensors';
 const ADAPTER_CONFIG = 'adapter_config.json';
@@ -245,4 +246,58 @@ export async function loadTrained(model: Model, directory: string): Promise<Poli
     await policy.dispose();
     throw error;
   }
+}
+
+const DUMP_VERSION = 1;
+
+/** Number of dumps to keep; each is as large as a checkpoint. */
+const KEPT_DUMPS = 3;
+
+/** Writes the dump of `step`, replacing an existing one. */
+export function saveDump(
+  run: RunDirectory,
+  step: number,
+  policy: Policy,
+  content: CheckpointContent,
+  record: object,
+): Promise<void> {
+  makeFolders(run.dumps());
+  return writeCheckpointFolder(run.dump(step), policy, content, {
+    [DUMPED]: jsonText({ version: DUMP_VERSION, step, ...record }),
+  });
+}
+
+/** Removes old dumps except those of `always`. Sorted by time: a rollback leads to lower steps. */
+export function pruneDumps(run: RunDirectory, always: readonly number[]): void {
+  const writtenMs = (path: string) => statSync(path).mtimeMs;
+  const kept = always.map((step) => run.dump(step)).filter((path) => existsSync(path));
+  const others = readdirSync(run.dumps())
+    .filter((name) => /^step-\d{6,}$/.test(name))
+    .map((name) => join(run.dumps(), name))
+    .filter((path) => !kept.includes(path))
+    .sort((a, b) => writtenMs(b) - writtenMs(a));
+  for (const path of others.slice(Math.max(0, KEPT_DUMPS - kept.length))) removeDirectoryAtomic(path);
+}
+
+/**
+ * Reads a dump. `record` is what was passed to `saveDump`, unchecked.
+ * @throws BAD_INPUT if `path` is not a dump or is damaged
+ */
+export async function openDump(path: string): Promise<{ checkpoint: StoredCheckpoint; record: unknown }> {
+  if (!existsSync(join(path, DUMPED))) {
+    throw new AcoerError(
+      'BAD_INPUT',
+      `${path} is not a dump of a refused step: it has no ${DUMPED}. A run keeps its dumps in non-finite/.`,
+    );
+  }
+  const problem = await checksumProblem(path, [...checkpointFiles(path), DUMPED]);
+  if (problem !== null) throw new AcoerError('BAD_INPUT', `The dump ${path} is damaged: ${problem.text}.`);
+  const record = readJsonFile(join(path, DUMPED)) as { version?: unknown; step: number };
+  if (record.version !== DUMP_VERSION) {
+    throw new AcoerError(
+      'BAD_INPUT',
+      `${join(path, DUMPED)} has version ${String(record.version)}, but this acoer reads version ${DUMP_VERSION}.`,
+    );
+  }
+  return { checkpoint: readCheckpointFolder(path, record.step), record };
 }

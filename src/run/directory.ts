@@ -8,7 +8,7 @@ import { isRecord } from '../base/json';
 import { MAX_TEXT_BYTES, readRegularFileSync } from '../base/regular-file';
 import { removeTemporaries, TEMPORARY_PREFIX, writeJsonAtomic } from './atomic';
 import { unreadable } from './read-file';
-import type { EvaluationKind } from './tables';
+import type { EvaluationKind } from './completions';
 import { LOCK_FILE, lockState, RunLock } from './lock';
 
 /** `step-000100`, which sorts as text in step order. */

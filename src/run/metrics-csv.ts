@@ -1,8 +1,7 @@
 /** metrics.csv: metrics.jsonl as a table, a row per step and a column per number in the order they appear. */
 import { finiteNumbers } from '../base/json';
 import type { StepMetrics } from '../base/types';
-import { AppendedFile } from './appended';
-import { writeFileAtomic } from './atomic';
+import { AppendedFile, writeFileAtomic } from './atomic';
 import { readMetrics } from './metrics-file';
 
 /** Quoted as in RFC 4180 where necessary. */

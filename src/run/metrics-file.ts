@@ -5,8 +5,7 @@ import { finiteNumbers, isRecord, parsedJson } from '../base/json';
 import { Pace } from '../base/pace';
 import { MAX_TEXT_BYTES, openRegularFileSync, readRegularFile } from '../base/regular-file';
 import type { StepMetrics } from '../base/types';
-import { AppendedFile } from './appended';
-import { writeFileAtomic } from './atomic';
+import { AppendedFile, writeFileAtomic } from './atomic';
 import { readRunFile, unreadable } from './read-file';
 
 /** The numbers of a line; null if no run wrote it. */

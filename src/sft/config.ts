@@ -10,6 +10,7 @@ import {
   problemsOf,
   withFullDtype,
   trlHint,
+  fieldLists,
 } from '../config';
 
 const train = configSchema.shape;
@@ -218,3 +219,5 @@ export function resolveSft(layers: readonly SftInput[]): SftConfig {
   if (problems.length > 0) throw badConfig(problems);
   return config;
 }
+
+export const describeSft = (): string => `${fieldLists(SFT_FIELD_GROUPS, sftSchema).join('\n')}\n`;

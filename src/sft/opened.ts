@@ -1,13 +1,37 @@
-/** Engine, model and policy of a supervised run, and the record of all that is open. */
+/** Engine, model and policy of a supervised run, its plan, and the record of all that is open. */
 import type { SftEvent } from '../life/events';
 import type { Life } from '../life/life';
-import { loadTrained, type Loaded } from '../life/loading';
+import { loadTrained, type Loaded } from '../life/policy';
 import type { Opening } from '../life/method';
-import { assertTrainingFits } from '../plan';
+import { assertTrainingFits, engineDevice, planTraining, type TrainingPlan } from '../plan';
 import type { SftConfig } from './config';
 import type { SftInputs } from './inputs';
-import { planSft } from './plan';
 import { checkIdentity, type SftIdentity } from './state';
+import type { Engine } from '../engine/types';
+import { readAdapterShape } from '../models';
+import { sampleTokens, type Tokens } from '../base/packing';
+
+const lengthsOf = (examples: readonly Tokens[]) =>
+  examples.map((example) => ({
+    tokens: sampleTokens(example),
+    completionTokens: example.completionIds.length,
+  }));
+
+/** null for an engine that does not know its memory. */
+export async function planSft(
+  config: SftConfig,
+  { planned: model, examples, heldOut }: SftInputs,
+  engine: Engine,
+): Promise<TrainingPlan | null> {
+  const device = await engineDevice(engine);
+  if (device.totalBytes === 0) return null;
+  const adapted =
+    config.adapter === null
+      ? undefined
+      : (await readAdapterShape(config.adapter, model.shape.numLayers)).matrices;
+  const lengths = { training: lengthsOf(examples), scoring: lengthsOf(heldOut) };
+  return planTraining({ config, model, device, lengths, adapted });
+}
 
 export type SftOpening = Opening<SftConfig, SftInputs>;
 

@@ -1,5 +1,5 @@
 /** Supervised fine-tuning as a method of a run: its settings and data, new or as a run has them. */
-import { mergeLayers, type ConfigInput } from '../config';
+import { mergeLayers, type ConfigInput, type Phase } from '../config';
 import { AcoerError } from '../base/errors';
 import type { SftSummary } from '../life/events';
 import { resumeCommand, type Asked, type Method } from '../life/method';
@@ -11,8 +11,22 @@ import { isSupervised, readRunDirectory, type RunDirectory } from '../run';
 import type { Row } from '../base/types';
 import { resolveSft, type SftConfig, type SftInput } from './config';
 import { openSftInputs, withLasting, withPinned, type SftInputs, type SftOpenOptions } from './inputs';
-import { silencesOf } from './silences';
 import { CHANGEABLE, checkIdentity } from './state';
+import { commonSilence, passMs, type Silences } from '../life/watchdog';
+
+/** Phases that are made of passes over examples. */
+const PASSES: readonly Phase[] = ['train', 'baseEvaluation', 'evaluation'];
+
+export const silencesOf =
+  (config: SftConfig): Silences =>
+  (phase, model) => {
+    const common = commonSilence(phase, config);
+    if (common !== null) return common;
+    // Progress is shown after each pass; an example longer than one has a pass of its own.
+    if (model === null || !PASSES.includes(phase)) return 0;
+    const longest = Math.min(config.maxLength ?? model.maxPositions, model.maxPositions);
+    return passMs(model, Math.max(config.microBatchTokens, longest));
+  };
 
 export interface SftAsked extends Asked {
   settings: SftInput;

@@ -3,8 +3,7 @@ import { z } from 'zod';
 import type { StepMetrics } from '../base/types';
 import { NOTHING_LEARNT } from '../grpo/memory';
 import type { Changeable } from '../life/changes';
-import { changed, refused } from '../life/identity';
-import type { Maker } from '../life/maker';
+import { changed, refused, type Maker } from '../life/identity';
 import { checked, type StoredCheckpoint } from '../run';
 import type { SftConfig } from './config';
 

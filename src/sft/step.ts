@@ -1,6 +1,6 @@
-/** One update: the examples of a step, and the mean negative log-likelihood of their completions. */
+/** One update, by the mean negative log-likelihood of completions, and the same of those that are not trained on. */
 import { sum } from '../base/statistics';
-import type { Policy } from '../engine/types';
+import type { Policy, Model } from '../engine/types';
 import { AcoerError } from '../base/errors';
 import type { MemoryLimits } from '../grpo/memory';
 import { DataOrder } from '../grpo/order';
@@ -9,6 +9,7 @@ import { scheduleFactor, type Schedule } from '../grpo/schedule';
 import { packSequences, sampleTokens, type Tokens } from '../base/packing';
 import { streamSeed } from '../base/rng';
 import type { SftConfig } from './config';
+import type { SftEvaluation } from '../life/events';
 
 export const stepsPerEpoch = (
   { batchSize }: Pick<SftConfig, 'batchSize'>,
@@ -111,4 +112,41 @@ export async function sftStep(context: StepContext, step: number): Promise<StepF
   }
   const tokens = batch.reduce((total, example) => total + sampleTokens(example), 0);
   return { loss, entropy, gradNorm, learningRate, tokens };
+}
+
+export interface EvaluationContext {
+  model: Model;
+  policy: Policy;
+  memory: MemoryLimits;
+  watch: Watch;
+  signal: AbortSignal;
+}
+
+/**
+ * Means over all completion tokens, as TRL's eval_loss and eval_entropy.
+ * @throws NOT_FINITE
+ */
+export async function evaluateExamples(
+  { model, policy, memory, watch, signal }: EvaluationContext,
+  examples: readonly Tokens[],
+): Promise<SftEvaluation> {
+  let totals = { loss: 0, entropy: 0, tokens: 0 };
+  const restart = () => {
+    totals = { loss: 0, entropy: 0, tokens: 0 };
+  };
+  const pass = async (members: readonly Tokens[]) => {
+    const { logprobs, entropies } = await model.score(packSequences(members), { policy, signal });
+    totals.loss -= sum(logprobs);
+    totals.entropy += sum(entropies);
+    totals.tokens += logprobs.length;
+    watch.progress();
+  };
+  await memory.inBins('scoring', examples, pass, restart);
+  const { tokens } = totals;
+  const evaluation = { loss: totals.loss / tokens, entropy: totals.entropy / tokens };
+  if (Number.isFinite(evaluation.loss)) return evaluation;
+  throw new AcoerError(
+    'NOT_FINITE',
+    'The loss on the held-out examples is not finite; lower learningRate, or look for a fault in the data.',
+  );
 }

@@ -1,18 +1,47 @@
-/** Supervised fine-tuning at work: updates over the examples, and evaluations on those held out. */
+/** Supervised fine-tuning at work: updates over the examples, evaluations on those held out, and the run's files. */
 import { MemoryLimits } from '../grpo/memory';
 import type { SftSummary } from '../life/events';
-import { loadedEvent } from '../life/loading';
-import { otherMaker } from '../life/maker';
+import { loadedEvent, scheduleOf } from '../life/policy';
+import { otherMaker, thisMaker } from '../life/identity';
 import { isDue, type MadeStep, type Work } from '../life/method';
-import { scheduleOf } from '../life/policy';
-import { restorePolicy } from '../run';
+import { restorePolicy, pruneCheckpoints } from '../run';
 import type { StepMetrics } from '../base/types';
-import { evaluateExamples } from './evaluate';
-import { SftFiles } from './files';
+import { evaluateExamples, Batches, sftStep, type StepContext, type StepFigures } from './step';
 import type { OpenedSft } from './opened';
 import { resumeSft } from './opening';
 import { initialSftState, storedSft, type SftState } from './state';
-import { Batches, sftStep, type StepContext, type StepFigures } from './step';
+import { finiteNumbers } from '../base/json';
+import { RunFiles } from '../life/run-files';
+import { sftCard } from './card';
+
+export class SftFiles extends RunFiles {
+  /** @param waiting ends the wait for space on a full disk */
+  constructor(
+    private readonly run: OpenedSft,
+    waiting: AbortSignal,
+  ) {
+    super(run, run, [], waiting);
+  }
+
+  async checkpoint({ pending, ...rest }: SftState, signal?: AbortSignal): Promise<void> {
+    const { directory, config, identity, engine } = this.run;
+    const sft = { ...rest, pending: pending && finiteNumbers(pending).finite };
+    const state = { method: 'sft', config, maker: thisMaker(engine), identity, sft };
+    await this.saveCheckpoint(sft.step, { state, rollouts: null }, signal);
+    const best = sft.best?.step ?? sft.step;
+    const prune = () => pruneCheckpoints(directory, config.keepCheckpoints, [sft.step, best]);
+    await this.write(directory.checkpoints(), prune, signal);
+  }
+
+  /** The last two files of a run. */
+  async final(summary: SftSummary): Promise<void> {
+    const { config, inputs, policy, identity } = this.run;
+    const { model, tokenizer } = identity;
+    const modelCard = sftCard({ config, data: inputs.data, summary, adapted: policy.info.matrices });
+    const trainedOn = { step: summary.run.steps, identity: { model, tokenizer } };
+    await this.saveFinal(summary, { modelDirectory: inputs.modelDirectory, trainedOn, modelCard });
+  }
+}
 
 interface SftStep extends MadeStep {
   /** What follows the step. */

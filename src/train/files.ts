@@ -1,7 +1,6 @@
 /** The files of a run of `train`: besides those of every run, tables of completions and answers, and dumps. */
 import { finiteNumbers } from '../base/json';
-import { pruneCheckpoints, pruneDumps, saveDump, writeAnswers } from '../run';
-import type { CheckpointContent } from '../run';
+import { pruneCheckpoints, pruneDumps, saveDump, writeAnswers, type CheckpointContent } from '../run';
 import { medianItem } from '../base/statistics';
 import type { GenerationBatch } from '../grpo/batch';
 import { dumpRecord } from './dump';
@@ -10,7 +9,7 @@ import type { EvalKind, RunSummary } from '../life/events';
 import type { LoopStep, Refusal } from '../grpo/step';
 import { modelCard as cardOf } from './model-card';
 import type { Opened } from './opened';
-import { completionsSink } from '../life/own-sinks';
+import { completionsSink } from '../life/sinks';
 import { RunFiles } from '../life/run-files';
 import type { Sink } from '../life/sink';
 import { storedState, type RunState } from './state';

@@ -14,7 +14,7 @@ import { inputIdentity, type Identity } from './identity';
 import { noteUnanswerable, skippedPrompts } from './long-prompts';
 import { openJudge, type OpenedJudge } from './judging';
 import { EVALUATION_ROWS, ROWS, withAbsoluteNames, withLastingModel } from '../life/names';
-import type { PlainParts } from './plain';
+import type { PlainParts } from './options';
 import { openSampler, withAbsoluteFile, type BoundSampler } from './sampler';
 import { openRewardModule } from '../life/modules/reward-module';
 

@@ -1,10 +1,10 @@
-/** Engine, model and policy of a run, opened last, and the record of all that is open. */
+/** Engine, model and policy of a run, opened last, its plan, and the record of all that is open. */
+import { existsSync } from 'node:fs';
 import type { Config } from '../config';
-import type { Model, Policy } from '../engine/types';
-import { loadTrained, type Loaded } from '../life/loading';
-import { scheduleOf } from '../life/policy';
+import type { Model, Policy, Engine } from '../engine/types';
+import { loadTrained, type Loaded, scheduleOf } from '../life/policy';
 import { resolveLoss } from '../losses';
-import { assertFits, promptLimit, type Plan } from '../plan';
+import { assertFits, promptLimit, type Plan, engineDevice, planRunPaced, type PlannedModel } from '../plan';
 import { Ranks, type ProcessGroup } from '../ranks';
 import { EngineSampler } from '../sampling';
 import type { LoopContext } from '../grpo/context';
@@ -15,9 +15,61 @@ import type { Life } from '../life/life';
 import type { TrainOpening } from './opening';
 import { MemoryLimits } from '../grpo/memory';
 import { DataOrder } from '../grpo/order';
-import { planSession } from './plan';
 import type { TrainOptions } from './options';
 import type { Watchdog } from '../life/watchdog';
+import { loadDataset, loadRunData, trainSpec } from '../data';
+import { readAdapterShape, resolveModel } from '../models';
+import { loadTokenizer, renderPrompts } from '../tokenizer';
+import { maximum } from '../base/statistics';
+
+/** How many prompts, spread evenly over the data, are measured to find the longest. */
+const PROMPTS = 64;
+
+/** Length in tokens of the longest of some prompts of the data. Yields to the event loop. */
+async function longestPrompt(
+  config: Config,
+  { tokenizer, trainData, planned }: Pick<Inputs, 'tokenizer' | 'trainData' | 'planned'>,
+  signal?: AbortSignal,
+): Promise<number> {
+  const rows = Math.min(PROMPTS, trainData.size);
+  const problems = Array.from({ length: rows }, (_, i) =>
+    trainData.get(Math.floor((i * trainData.size) / rows)),
+  );
+  const { promptTemplate, enableThinking } = config;
+  const prompts = await renderPrompts(tokenizer, problems, { promptTemplate, enableThinking, signal });
+  const longest = maximum(prompts.map(({ ids }) => ids.length));
+  return Math.min(Math.max(1, longest), promptLimit(config, planned));
+}
+
+/** The longest prompt in tokens; undefined if model or data are not on this machine: nothing is fetched. */
+export async function longestLocalPrompt(config: Config, planned: PlannedModel): Promise<number | undefined> {
+  const here = (name: string) => name === 'tiny' || existsSync(name);
+  if (!here(config.model) || !here(config.dataset)) return undefined;
+  const tokenizer = await loadTokenizer((await resolveModel(config.model)).directory);
+  const trainData =
+    config.evalDataset === null || here(config.evalDataset)
+      ? (await loadRunData(config)).trainData
+      : await loadDataset(trainSpec(config));
+  return longestPrompt(config, { tokenizer, trainData, planned });
+}
+
+/** null for an engine that does not know its memory. */
+export async function planSession(
+  config: Config,
+  inputs: Inputs,
+  engine: Engine,
+  signal?: AbortSignal,
+): Promise<Plan | null> {
+  const device = await engineDevice(engine);
+  if (device.totalBytes === 0) return null;
+  const promptTokens = await longestPrompt(config, inputs, signal);
+  const { planned: model } = inputs;
+  const adapted =
+    config.adapter === null
+      ? undefined
+      : (await readAdapterShape(config.adapter, model.shape.numLayers)).matrices;
+  return planRunPaced({ config, model, device, promptTokens, adapted }, signal);
+}
 
 /** Everything a run has open: the one record that its driver and its files work with. */
 export interface Opened extends TrainOpening, OpenedModel, Life<TrainEvent> {

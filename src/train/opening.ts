@@ -1,16 +1,23 @@
-/** GRPO as a method of a run: its settings, code and data, new or as a run has them. */
+/** GRPO as a method of a run: its settings, code and data, new, as a run has them, or as a fork continues them. */
 import { mergeLayers, type Config, type ConfigInput } from '../config';
 import { AcoerError } from '../base/errors';
 import { isRecord } from '../base/json';
 import type { RunSummary } from '../life/events';
 import type { Asked, Method, Opening } from '../life/method';
-import { finishedSettings } from '../life/opening';
+import { finishedSettings, admitRun, openIn } from '../life/opening';
 import { filesNamed, modulesOf } from '../life/modules/user-modules';
 import { storedCommit } from '../life/names';
 import { trackerTag } from '../base/metric-names';
 import { listRewards } from '../rewards/registry';
-import { readRunDirectory, type RunDirectory, type StoredCheckpoint } from '../run';
-import { checkModules, checkResumed, samplerChange } from './identity';
+import {
+  readRunDirectory,
+  type RunDirectory,
+  type StoredCheckpoint,
+  copyRunStart,
+  discardRunDirectory,
+  openCheckpoint,
+} from '../run';
+import { checkModules, checkResumed, samplerChange, checkForked, forkChanges } from './identity';
 import {
   closeInputs,
   openInputs,
@@ -21,11 +28,12 @@ import {
   type Inputs,
   type OwnParts,
 } from './inputs';
-import type { PlainParts } from './plain';
+import type { PlainParts } from './options';
 import { CHANGEABLE, forkCommand } from './resume';
 import { silencesOf } from './silences';
 import { lacksIdentity, storedPart } from './state';
 import { readSummary } from './stored-summary';
+import { sameSteps } from '../life/changes';
 
 /** What the caller of `train` gave. */
 export interface TrainAsked extends Asked {
@@ -142,4 +150,76 @@ export const GRPO: Method<Config, Inputs, TrainAsked> = {
 export function finishedRun(path: string, asked: TrainAsked): { config: Config; summary: RunSummary } | null {
   const config = finishedSettings(GRPO, path, asked);
   return config && { config, summary: readSummary(readRunDirectory(path)) };
+}
+
+/** A run, and the step of one of its checkpoints. */
+export interface ForkPoint {
+  run: string;
+  at: number;
+}
+
+/** Settings that a checkpoint's weights and optimiser depend on. */
+const FIXED = ['full', 'adapter', 'loraRank', 'loraAlpha', 'useRslora', 'targetModules'] as const;
+
+/** @throws BAD_CONFIG if there is no such checkpoint */
+function checkStep(source: RunDirectory, at: number): void {
+  const steps = source.checkpointSteps();
+  if (steps.includes(at)) return;
+  const known = steps.length === 0 ? 'it has none' : `it has ${steps.join(', ')}`;
+  throw new AcoerError('BAD_CONFIG', `${source.path} has no checkpoint of step ${at} (${known}).`);
+}
+
+/** @throws BAD_CONFIG for a fork that cannot continue from its checkpoint */
+function checkSettings(checkpoint: StoredCheckpoint, before: Config, config: Config): void {
+  const { step: at } = checkpoint;
+  if (config.maxSteps <= at) {
+    throw new AcoerError('BAD_CONFIG', `maxSteps is ${config.maxSteps}: a fork at step ${at} needs more.`);
+  }
+  // A model whose files are compared may have moved.
+  const fixed = lacksIdentity(checkpoint) ? (['model', ...FIXED] as const) : FIXED;
+  const changed = fixed.find((name) => JSON.stringify(config[name]) !== JSON.stringify(before[name]));
+  if (changed === undefined) return;
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `A fork continues with the weights of its checkpoint, so ${changed} cannot change.`,
+  );
+}
+
+/**
+ * Only reads the run it forks, which may still be running.
+ * @param warn gets a sentence about lines of metrics that the run has lost
+ */
+export async function openFork(
+  out: string | undefined,
+  { run, at }: ForkPoint,
+  asked: TrainAsked,
+  warn: (message: string) => void,
+): Promise<TrainOpening> {
+  const { settings, parts } = asked;
+  if (settings.preset !== undefined) {
+    throw new AcoerError('BAD_CONFIG', 'A fork starts from the settings of its run; leave out preset.');
+  }
+  const source = readRunDirectory(run);
+  const own = source.trainSettings() as ConfigInput;
+  const before = resolveTrainConfig([own], undefined, parts.rewards);
+  const config = overStored(before, resolveTrainConfig([own, settings], undefined, parts.rewards));
+  checkStep(source, at);
+  const checkpoint = await openCheckpoint(source, at);
+  checkSettings(checkpoint, before, config);
+  await admitRun(GRPO, run, config, asked);
+  const opening = await openIn(GRPO, out, config, asked);
+  const { directory, inputs } = opening;
+  try {
+    checkForked(checkpoint, inputs);
+    const { accepted = [], pending } = storedPart(checkpoint);
+    // A pending line is not in the file yet.
+    await copyRunStart(directory, source, pending === null ? at : at - 1, warn);
+    const other = forkChanges(checkpoint, inputs, before, config);
+    const keepOpen = sameSteps(CHANGEABLE, before, config) && !other.rewards;
+    return { ...opening, checkpoint, accepted, fork: { keepOpen, otherEvalData: other.evalData } };
+  } catch (error) {
+    discardRunDirectory(directory);
+    await closeInputs(inputs);
+    throw error;
+  }
 }

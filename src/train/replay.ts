@@ -11,8 +11,9 @@ import { checkModel } from './identity';
 import { MemoryLimits } from '../grpo/memory';
 import { sampleTokens } from '../base/packing';
 import { describeNonFinite, type NonFinite } from '../grpo/non-finite';
-import { offendersOf, type Offender } from './replay-alone';
 import {
+  offendersOf,
+  type Offender,
   makeAgain,
   recordedNumbers,
   type BadGradient,
@@ -21,7 +22,7 @@ import {
   type RefusedStep,
   type ReplayContext,
 } from './replay-phases';
-import { thisMaker, type Maker } from '../life/maker';
+import { thisMaker, type Maker } from '../life/identity';
 import { createPolicy, openEngine, scheduleOf } from '../life/policy';
 import { openReference } from './opened';
 import { runStateOf, storedPart } from './state';

@@ -2,11 +2,10 @@
 import { AcoerError, errorCode, errorMessage } from '../base/errors';
 import { trainSteps } from '../grpo/loop';
 import type { LoopStep } from '../grpo/step';
-import { evaluationMetrics } from '../life/evaluation-metrics';
-import type { EvalPhase, Evaluation, RunSummary } from '../life/events';
+import { evaluationMetrics, type EvalPhase, type Evaluation, type RunSummary } from '../life/events';
 import { isDue, type Next, type Work } from '../life/method';
-import { loadedEvent } from '../life/loading';
-import { otherMaker } from '../life/maker';
+import { loadedEvent } from '../life/policy';
+import { otherMaker } from '../life/identity';
 import type { Engine } from '../engine/types';
 import { completeRollbacks, findCheckpoint, recordRollback, type StoredCheckpoint } from '../run';
 import { afterStep } from './after-step';
@@ -16,8 +15,7 @@ import { guardOf, type CollapseGuard } from './guard';
 import { NoSignal } from './no-signal';
 import type { Opened } from './opened';
 import { forkCommand } from './resume';
-import { restoreRun, startState } from './start';
-import { lacksIdentity, startsMonitorOver, storedPart, type RunState } from './state';
+import { restoreRun, startState, lacksIdentity, startsMonitorOver, storedPart, type RunState } from './state';
 
 export class GrpoWork implements Work<LoopStep, RunSummary> {
   readonly files: TrainFiles;

@@ -12,7 +12,7 @@ import type { BoundReward } from '../../src/rewards/types';
 import { openNew } from '../../src/life/opening';
 import { GRPO } from '../../src/train/opening';
 import { openModel } from '../../src/train/opened';
-import { startState } from '../../src/train/start';
+import { startState } from '../../src/train/state';
 import { FakeEngine, type FakeFaults, type FakePolicy, type Theta } from '../helpers/fake-engine';
 import { fakeRun, removeFakeRuns } from '../helpers/fake-run';
 import type { Watchdog } from '../../src/life/watchdog';

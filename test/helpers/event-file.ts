@@ -1,8 +1,7 @@
 /** Reads TensorBoard's event files back into plain values. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readFields } from '../../src/run/tensorboard/protobuf';
-import { unframe } from '../../src/run/tensorboard/records';
+import { readFields, unframe } from '../../src/run/tensorboard/protobuf';
 
 export interface EventValue {
   tag: string;

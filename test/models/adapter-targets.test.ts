@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { TARGET_MODULES } from '../../src/engine/types';
 import { configuredMatrices, moduleName, type TargetFields } from '../../src/models/adapter-targets';
-import { peftTargets } from '../../src/run/adapter-config';
+import { peftTargets } from '../../src/run/final';
 
 interface Case {
   name: string;

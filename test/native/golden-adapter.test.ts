@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { readAdapterShape, readModelSpec } from '../../src/models';
-import { adapterConfig, peftTargets } from '../../src/run/adapter-config';
+import { adapterConfig, peftTargets } from '../../src/run/final';
 import {
   FIXTURES,
   adapterDirectory,

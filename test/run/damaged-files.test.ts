@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { checkStoredState } from '../../src/train/stored-state';
+import { checkStoredState } from '../../src/train/state';
 import { restoreOpenBatch } from '../../src/train/open-batch';
 import { MetricsFile, readMetrics, readRollbacks, RunDirectory, type Tensor } from '../../src/run';
 import { decodeSafetensors, encodeSafetensors } from '../../src/run/safetensors';

@@ -16,8 +16,7 @@ import {
   summaryEvent,
   textValue,
 } from '../../src/run';
-import { readFields } from '../../src/run/tensorboard/protobuf';
-import { crc32c, frame, unframe } from '../../src/run/tensorboard/records';
+import { readFields, crc32c, frame, unframe } from '../../src/run/tensorboard/protobuf';
 import { decodeEvents, pointsOf } from '../helpers/event-file';
 
 const FIXTURES = join(__dirname, '..', 'fixtures', 'tensorboard');

@@ -1,7 +1,6 @@
 /** The settings of a supervised run: those of train, with the few defaults that differ, and hints for others. */
 import { resolveConfig } from '../../src/config';
-import { resolveSft, sftSchema } from '../../src/sft/config';
-import { describeSft } from '../../src/sft/describe';
+import { resolveSft, sftSchema, describeSft } from '../../src/sft/config';
 
 const refused = (message: string | RegExp) =>
   expect.objectContaining({ code: 'BAD_CONFIG', message: expect.stringMatching(message) as string }) as Error;

@@ -2,7 +2,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { train, watchRecorded, type TrainEvent } from '../../src/train';
-import { checkStoredState } from '../../src/train/stored-state';
+import { checkStoredState } from '../../src/train/state';
 import { EVALUATED, READ, type HealthChange } from '../../src/monitor';
 import { writeChecksums } from '../../src/run/checksums';
 import { acoer } from '../helpers/cli';

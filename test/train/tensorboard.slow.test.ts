@@ -12,7 +12,7 @@ import {
   textValue,
 } from '../../src/run';
 import { train, type RunSummary, type TrainEvent } from '../../src/train';
-import { samplesMarkdown, type Sample } from '../../src/life/samples';
+import { samplesMarkdown, type Sample } from '../../src/life/tensorboard';
 import { eventsOf, pointsOf, type DecodedEvent, type EventValue } from '../helpers/event-file';
 import { fakeParts, fakeRun, newFolder, removeFakeRuns } from '../helpers/fake-run';
 import { needs } from '../helpers/needs';

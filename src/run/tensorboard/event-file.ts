@@ -1,12 +1,10 @@
 /** The event file of a run: replaced when the run goes back, appended to by each step. */
 import { existsSync, lstatSync, readdirSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import { AppendedFile } from '../appended';
-import { writeFileAtomic } from '../atomic';
+import { AppendedFile, writeFileAtomic, isFull } from '../atomic';
 import { readRunFile } from '../read-file';
-import { isFull } from '../writing';
 import { eventTime, fileVersionEvent, startEvent } from './events';
-import { frame, unframe } from './records';
+import { frame, unframe } from './protobuf';
 import { maximum } from '../../base/statistics';
 
 /** What fits into one buffer. */
