@@ -102,7 +102,7 @@ export function restoreOpenBatch(
   }
   const samples = Array.from({ length: size }, (_, i) => {
     const values = [...fields].map(([field, column]) => [field, column[i]]);
-    return Object.fromEntries(values);
+    return Object.fromEntries(values) as Sample;
   });
   return { samples, tokens, metrics, updatesDone };
 }
