@@ -12,8 +12,7 @@ import { words } from './atoms';
 import { joinBases } from './bases';
 import { defined } from './definitions';
 import { type Choice, choiceOf } from './choices';
-import { withNames } from './named-parts';
-import { withPoints } from './points';
+import { withNames, withPoints } from './named-parts';
 import { plainSpelling } from './spelling';
 import { attempt, NotParsed, type Token, tokenize, tokenKey } from './tokens';
 

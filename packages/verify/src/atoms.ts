@@ -5,12 +5,11 @@
 import { fn, type Node } from './ast';
 import { UNNAMED } from './bound';
 import { FUNCTIONS, GREEK, VARIADIC } from './lexicon';
-import { matrix } from './environments';
 import { numberNode } from './numbers';
 import type { Parser } from './parser';
 import { NotParsed, type Token } from './tokens';
 import { applied, bigOperator, numberSet, root, variadic } from './functions';
-import { bracketed, group } from './groups';
+import { bracketed, group, matrix } from './groups';
 import { PLAIN_NAMES } from './vocabulary';
 
 /** Letters that name a function when a bracket follows. */
@@ -79,16 +78,14 @@ function letters(p: Parser, run: string): Node {
 }
 
 function letter(name: string): Node {
-  if (name === 'e') return { kind: 'const', name: 'e' };
-  if (name === 'i') return { kind: 'const', name: 'i' };
-  return { kind: 'sym', name };
+  return name === 'e' || name === 'i' ? { kind: 'const', name } : { kind: 'sym', name };
 }
 
 /** A letter or Greek letter with its primes, subscript and, for a function, its arguments. */
 export function named(p: Parser, name: string): Node {
   let full = name;
   const first = p.peek(-2) === undefined || p.peek(-2)!.t === 'sep';
-  while (p.accept("'") || (p.is('^') && p.is('prime', 1) && p.accept('^') && p.accept('prime'))) full += "'";
+  while (p.accept("'") || p.accept('^', 'prime')) full += "'";
   if (FUNCTION_NAMES.has(name) && takesInverse(p)) full += '^-1';
   let index: Node | null = null;
   if (p.accept('_')) {
@@ -101,10 +98,13 @@ export function named(p: Parser, name: string): Node {
   if (full === name && name.length === 1 && !isFunction) return letter(name);
   const applied = isFunction && (p.is('(') || (p.is('{') && p.is('(', 1)));
   if (!applied) return full === name ? letter(name) : { kind: 'sym', name: full };
+  return call(p, full);
+}
+
+function call(p: Parser, name: string): Node {
   const argument = atomicGroup(p);
   if (argument.kind === 'tuple' && argument.close !== ')') throw new NotParsed('brackets of two kinds');
-  const args = argument.kind === 'tuple' ? argument.items : [argument];
-  return { kind: 'apply', name: full, args };
+  return { kind: 'apply', name, args: argument.kind === 'tuple' ? argument.items : [argument] };
 }
 
 /** Whether `(x, y) =` comes next: at the beginning, any letter before it names a function. */
@@ -117,13 +117,8 @@ function isDefined(p: Parser): boolean {
 
 /** Consumes the ^{-1} of f^{-1}(x); false if there is none. */
 function takesInverse(p: Parser): boolean {
-  const braced = p.is('{', 1);
-  const minus = braced ? 2 : 1;
-  if (!p.is('^') || !p.is('-', minus) || !p.is('1', minus + 1)) return false;
-  const after = minus + 2 + (braced ? 1 : 0);
-  if ((braced && !p.is('}', after - 1)) || !p.is('(', after)) return false;
-  for (let i = 0; i < after; i++) p.take();
-  return true;
+  const tokens = p.is('{', 1) ? ['^', '{', '-', '1', '}'] : ['^', '-', '1'];
+  return p.is('(', tokens.length) && p.accept(...tokens);
 }
 
 export function atomicGroup(p: Parser): Node {
@@ -159,33 +154,23 @@ export function bareIndex(p: Parser): Node {
 export function postfix(p: Parser, start: Node): Node {
   let node = start;
   for (;;) {
-    if (p.is('!')) {
-      p.take();
-      node = fn('factorial', node);
-    } else if (p.is('%')) {
-      p.take();
-      node = { kind: 'percent', value: node };
-    } else if (p.is('degree')) {
-      p.take();
-      node = { kind: 'degree', value: node };
-    } else if (p.is('^')) {
-      p.take();
-      node = power(p, node);
-    } else {
-      return node;
-    }
+    if (p.accept('!')) node = fn('factorial', node);
+    else if (p.accept('%')) node = { kind: 'percent', value: node };
+    else if (p.accept('degree')) node = { kind: 'degree', value: node };
+    else if (p.accept('^')) node = power(p, node);
+    else return node;
   }
 }
 
 function power(p: Parser, base: Node): Node {
-  if (p.accept('degree')) return { kind: 'degree', value: base };
+  if (p.accept('degree') || p.accept('{', 'degree', '}')) return { kind: 'degree', value: base };
   if (p.is('{') && p.peek(1)?.t === 'text' && /^\s*(?:st|nd|rd|th)\s*$/.test(p.peek(1)!.v) && p.is('}', 2)) {
     for (let i = 0; i < 3; i++) p.take();
     return base;
   }
   const braced = p.is('{') ? 1 : 0;
-  const small = base.kind === 'num' && p.peek(braced)?.t === 'letters' && p.peek(braced)?.v === 'o';
-  if ((small || (braced && p.is('degree', 1))) && (!braced || p.is('}', 2))) {
+  const circle = p.peek(braced);
+  if (base.kind === 'num' && circle?.t === 'letters' && circle.v === 'o' && (!braced || p.is('}', 2))) {
     for (let i = 0; i <= 2 * braced; i++) p.take();
     return { kind: 'degree', value: base };
   }
@@ -207,20 +192,11 @@ export function exponent(p: Parser): Node {
     if (p.options.strictLatex) throw new NotParsed('power without braces');
     return atomicGroup(p);
   }
-  const token = p.peek();
-  if (token?.t === 'num') {
-    p.take();
-    return numberNode(token.v);
-  }
-  if (token?.t === 'letters' && token.v.length === 1) {
-    p.take();
-    return named(p, token.v);
-  }
-  if (token?.t === 'letters') return p.first(letter);
-  if (token?.t === 'cmd') {
-    p.take();
-    return command(p, token.v);
-  }
+  if (isRun(p.peek())) return p.first(letter);
+  const token = p.take();
+  if (token.t === 'num') return numberNode(token.v);
+  if (token.t === 'letters') return named(p, token.v);
+  if (token.t === 'cmd') return command(p, token.v);
   throw new NotParsed('no exponent');
 }
 
@@ -230,20 +206,18 @@ export function argument(p: Parser, many: boolean): Node {
   if (p.options.strictLatex) throw new NotParsed('argument without braces');
   const token = p.peek();
   if (token?.t === 'num' && !many && token.v.length > 1) return p.first(numberNode);
-  if (token?.t === 'letters' && token.v.length > 1) return p.first(letter);
+  if (isRun(token)) return p.first(letter);
   return bare(p);
 }
 
+const isRun = (token: Token | undefined): boolean => token?.t === 'letters' && token.v.length > 1;
+
 function command(p: Parser, name: string): Node {
   switch (name) {
-    case 'frac': {
-      const top = argument(p, false);
-      return { kind: 'div', top, bottom: argument(p, true) };
-    }
-    case 'binom': {
-      const top = argument(p, false);
-      return fn('binom', top, argument(p, true));
-    }
+    case 'frac':
+      return { kind: 'div', top: argument(p, false), bottom: argument(p, true) };
+    case 'binom':
+      return fn('binom', argument(p, false), argument(p, true));
     case 'sqrt':
       return root(p);
     case 'pi':
@@ -260,10 +234,8 @@ function command(p: Parser, name: string): Node {
     }
     case 'langle':
       return bracketed(p, 'langle');
-    case UNNAMED: {
-      const argument = atomicGroup(p);
-      return { kind: 'apply', name: UNNAMED, args: argument.kind === 'tuple' ? argument.items : [argument] };
-    }
+    case UNNAMED:
+      return call(p, UNNAMED);
     case 'mathbb':
       return numberSet(p);
     case 'sum':

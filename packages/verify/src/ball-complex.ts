@@ -23,6 +23,9 @@ const MAX_POWER = 1_024;
 export class Arithmetic {
   constructor(readonly bits: number) {}
 
+  readonly one = real(ONE);
+  readonly negate = negate;
+
   add(a: ComplexBall, b: ComplexBall): ComplexBall {
     return { re: B.add(a.re, b.re, this.bits), im: B.add(a.im, b.im, this.bits) };
   }
@@ -111,12 +114,12 @@ export class Arithmetic {
 
   /** base^k, by squaring. */
   private wholePower(base: ComplexBall, k: number): ComplexBall {
-    let [result, square] = [real(ONE), base];
+    let [result, square] = [this.one, base];
     for (let left = Math.abs(k); left > 0; left = Math.floor(left / 2)) {
       if (left % 2 === 1) result = this.multiply(result, square);
       if (left > 1) square = this.multiply(square, square);
     }
-    return k < 0 ? this.divide(real(ONE), result) : result;
+    return k < 0 ? this.divide(this.one, result) : result;
   }
 
   /** The principal root, but the real one for an odd root of a negative real number. */
@@ -126,10 +129,10 @@ export class Arithmetic {
     if (isZero(x)) return x;
     if (k !== null && k % 2 !== 0 && isReal(x) && B.signOf(x.re) < 0)
       return negate(this.root(negate(x), degree));
-    return this.power(x, this.divide(real(ONE), degree));
+    return this.power(x, this.divide(this.one, degree));
   }
 
-  sinCos(z: ComplexBall): { sin: ComplexBall; cos: ComplexBall } {
+  private sinCos(z: ComplexBall): { sin: ComplexBall; cos: ComplexBall } {
     if (isReal(z)) {
       const { sin, cos } = F.sinCos(z.re, this.bits);
       return { sin: real(sin), cos: real(cos) };
@@ -141,16 +144,24 @@ export class Arithmetic {
     return { sin: { re: sin.im, im: B.negate(sin.re) }, cos: half(this.add(up, down)) };
   }
 
+  sin(z: ComplexBall): ComplexBall {
+    return this.sinCos(z).sin;
+  }
+
+  cos(z: ComplexBall): ComplexBall {
+    return this.sinCos(z).cos;
+  }
+
   atan(z: ComplexBall): ComplexBall {
     if (isReal(z)) return real(F.angle(z.re, ONE, this.bits));
     const iz = this.multiply(I, z);
-    const [low, high] = [this.subtract(real(ONE), iz), this.add(real(ONE), iz)];
+    const [low, high] = [this.subtract(this.one, iz), this.add(this.one, iz)];
     const { re, im } = this.subtract(this.log(low), this.log(high));
     return { re: B.twice(B.negate(im), -1), im: B.twice(re, -1) };
   }
 
   asin(z: ComplexBall): ComplexBall {
-    const rest = this.subtract(real(ONE), this.multiply(z, z));
+    const rest = this.subtract(this.one, this.multiply(z, z));
     if (isReal(z) && B.signOf(rest.re) >= 0) {
       // At the ends of the range the root is zero within the error.
       const root = B.hasZero(rest.re) ? ZERO : B.sqrt(rest.re, this.bits);

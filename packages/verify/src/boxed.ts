@@ -42,8 +42,6 @@ export interface Box {
   end: number;
   /** Trimmed. */
   content: string;
-  /** Whether it has a closing brace. */
-  complete: boolean;
 }
 
 /**
@@ -65,8 +63,7 @@ function boxesIn(text: string): { boxes: Box[]; cutOff: boolean } {
     if (token === '}') {
       const group = open.pop();
       if (group?.isBox) {
-        const content = text.slice(group.content, index).trim();
-        boxes.push({ start: group.start, end: index + 1, content, complete: true });
+        boxes.push({ start: group.start, end: index + 1, content: text.slice(group.content, index).trim() });
       }
     } else if (token.endsWith('{') && token !== '\\{') {
       open.push({ start: index, content: index + token.length, isBox: token.length > 1 });
@@ -96,20 +93,16 @@ export function lastBoxOrTag(text: string): string | null {
   return last(SHALLOW_BOX, text) || last(ANSWER_TAG, tagged) || null;
 }
 
-/** Where the last box starts, complete or not; -1 without one. */
-const lastBoxStart = (text: string): number =>
-  Math.max(text.lastIndexOf('\\boxed'), text.lastIndexOf('\\fbox'));
-
 /** What a box without braces holds up to the end of its formula: a number or formula, no words. */
 const LOOSE = /^\\f?box(?:ed)?(?![a-zA-Z])\s*([^$\n]{1,256}?)\s*(?:\\\)|\\\]|[$\n]|$)/;
 
 /** A box without braces, `\boxed 5`, after all complete boxes. A `\boxed` named in a sentence is none. */
 function looseBox(text: string, before: readonly Box[]): Box | null {
-  const start = lastBoxStart(text);
+  const start = Math.max(text.lastIndexOf('\\boxed'), text.lastIndexOf('\\fbox'));
   if (start < (before.at(-1)?.end ?? 0) || OPENED.test(text.slice(start, start + 32))) return null;
   const content = (LOOSE.exec(text.slice(start, start + 300))?.[1] ?? '').replace(/[.,;:\s]+$/, '');
   const isFormula = /^[-+\d.(\\a-zA-Z]/.test(content) && !/(?<![\\a-zA-Z])[a-zA-Z]{2}/.test(content);
-  return isFormula ? { start, end: text.length, content, complete: false } : null;
+  return isFormula ? { start, end: text.length, content } : null;
 }
 
 const OPENED = /^\\f?box(?:ed)?\s*\{/;
@@ -140,11 +133,13 @@ export function boxedAnswer(text: string, tolerant: boolean): string | null {
   if (loose !== null) return loose.content || null;
   const last = boxes.at(-1);
   if (last === undefined) return null;
-  const kept = listOf(text, boxes);
-  const contents = kept.filter((content, i, all) => content !== all[i - 1]);
   const percent = PERCENT_AFTER.test(text.slice(last.end, last.end + 24)) ? '\\%' : '';
-  return contents.join(',') + percent || null;
+  return joined(listOf(text, boxes)) + percent || null;
 }
+
+/** A list of the contents; one that is repeated at once counts once. */
+const joined = (contents: readonly string[]): string =>
+  contents.filter((content, i) => content !== contents[i - 1]).join(',');
 
 const SEPARATOR = /\b(?:and|or)\b|[,;]/;
 
@@ -162,9 +157,8 @@ export function boxesOfReference(text: string): string | null {
     const apart = between.length >= 70 || !SEPARATOR.test(between) || box.content === next.content;
     if (between.length >= 10 && apart) break;
   }
-  const contents = boxes.slice(first).map((box) => box.content);
-  if (contents.length === 1) return boxedAnswer(text, true);
-  return contents.filter((content, i, all) => content !== all[i - 1]).join(',') || null;
+  if (first === boxes.length - 1) return boxedAnswer(text, true);
+  return joined(boxes.slice(first).map((box) => box.content)) || null;
 }
 
 /** The contents of the last box and of those that form a list with it, with their names if all have one. */

@@ -14,8 +14,7 @@ import {
 } from './ast';
 import { words } from './atoms';
 import { plainDigits } from './bases';
-import { withConstantsOf } from './constants';
-import { equalDefinitions, withParametersOf } from './bound';
+import { equalDefinitions, withConstantsOf, withParametersOf } from './bound';
 import { exactValue } from './exact';
 import { hasMatrix, matrixCells } from './matrices';
 import { isInteger } from './rational';

@@ -6,8 +6,11 @@ export interface Complex {
 }
 
 export const real = (re: number): Complex => ({ re, im: 0 });
+export const one: Complex = real(1);
 export const add = (a: Complex, b: Complex): Complex => ({ re: a.re + b.re, im: a.im + b.im });
 export const scale = (a: Complex, k: number): Complex => ({ re: a.re * k, im: a.im * k });
+export const negate = (a: Complex): Complex => scale(a, -1);
+export const subtract = (a: Complex, b: Complex): Complex => add(a, negate(b));
 export const modulus = (a: Complex): number => (a.im === 0 ? Math.abs(a.re) : Math.hypot(a.re, a.im));
 export const isFinite = (a: Complex): boolean => Number.isFinite(a.re) && Number.isFinite(a.im);
 
@@ -42,9 +45,9 @@ export function pow(a: Complex, b: Complex): Complex {
 }
 
 function integerPower(a: Complex, k: number): Complex {
-  let result = real(1);
+  let result = one;
   for (let i = 0; i < Math.abs(k); i++) result = multiply(result, a);
-  return k < 0 ? divide(real(1), result) : result;
+  return k < 0 ? divide(one, result) : result;
 }
 
 export function sqrt(a: Complex): Complex {
@@ -69,16 +72,17 @@ export function cos(a: Complex): Complex {
 /** -i log(i z + sqrt(1 - z^2)) */
 export function asin(a: Complex): Complex {
   if (a.im === 0 && Math.abs(a.re) <= 1) return real(Math.asin(a.re));
-  const inner = add(multiply(I, a), sqrt(add(real(1), scale(multiply(a, a), -1))));
+  const inner = add(multiply(I, a), sqrt(subtract(one, multiply(a, a))));
   return multiply({ re: 0, im: -1 }, log(inner));
 }
+
+export const acos = (a: Complex): Complex => subtract(real(Math.PI / 2), asin(a));
 
 /** (i/2) (log(1 - i z) - log(1 + i z)) */
 export function atan(a: Complex): Complex {
   if (a.im === 0) return real(Math.atan(a.re));
   const iz = multiply(I, a);
-  const difference = add(log(add(real(1), scale(iz, -1))), scale(log(add(real(1), iz)), -1));
-  return multiply({ re: 0, im: 0.5 }, difference);
+  return multiply({ re: 0, im: 0.5 }, subtract(log(subtract(one, iz)), log(add(one, iz))));
 }
 
 // Coefficients of Lanczos' approximation with g = 7, n = 9 (Godfrey).

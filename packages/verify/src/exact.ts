@@ -1,7 +1,10 @@
 /** Exact values of expressions all of whose parts are rational. */
 import type { Node } from './ast';
 import type { Budget } from './budget';
-import { add, compare, exactRoot, factorial, invert, isInteger, magnitude, multiply, negate, ONE, power, type Rational, rational, smallInteger, ZERO } from './rational'; // prettier-ignore
+import {
+  add, compare, exactRoot, factorial, invert, isInteger, magnitude, multiply, negate, ONE, power, type Rational,
+  rational, smallInteger, ZERO,
+} from './rational'; // prettier-ignore
 
 export interface ExactContext {
   budget: Budget;

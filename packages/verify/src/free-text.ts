@@ -6,8 +6,7 @@ import type { ExtractionTarget } from './options';
 import { boxedAnswer } from './boxed';
 import { MAX_TAIL_CHARS } from './budget';
 import { breaksOff, type Said, saidOf } from './context';
-import { plainExpressions, plainStrings } from './plain';
-import { formulas, joinFormulas, type Span } from './segments';
+import { formulas, joinFormulas, plainExpressions, plainStrings, type Span } from './segments';
 
 export interface Candidate {
   text: string;

@@ -10,8 +10,7 @@ const SET_NAMES = new Set(['R', 'Z', 'N', 'Q', 'C', 'P']);
 
 export function root(p: Parser): Node {
   let degree: Node = integer(2);
-  if (p.is('[')) {
-    p.take();
+  if (p.accept('[')) {
     degree = p.expression();
     p.expect(']');
   }
@@ -64,23 +63,14 @@ function functionArgument(p: Parser): Node {
   for (;;) {
     const token = p.peek();
     const name = token?.t === 'cmd' ? token.v : '';
-    const continues =
-      token !== undefined &&
-      ((token.t === 'letters' && !p.isUnit(token)) ||
-        token.t === 'num' ||
-        GREEK.has(name) ||
-        ['pi', 'frac', 'sqrt'].includes(name));
-    if (!continues) break;
+    const isCommand = GREEK.has(name) || ['pi', 'frac', 'sqrt'].includes(name);
+    if (!isCommand && token?.t !== 'num' && (token?.t !== 'letters' || p.isUnit(token))) break;
     factors.push(atom(p));
   }
-  if (p.is('/') && p.peek(1)?.t === 'num') {
-    p.take();
-    return { kind: 'div', top: product(factors), bottom: atom(p) };
-  }
-  return product(factors);
+  const product: Node = factors.length === 1 ? factors[0]! : { kind: 'mul', factors };
+  const divided = p.peek(1)?.t === 'num' && p.accept('/');
+  return divided ? { kind: 'div', top: product, bottom: atom(p) } : product;
 }
-
-const product = (factors: Node[]): Node => (factors.length === 1 ? factors[0]! : { kind: 'mul', factors });
 
 export function variadic(p: Parser, name: string): Node {
   const inner = atomicGroup(p);

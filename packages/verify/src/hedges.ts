@@ -2,6 +2,7 @@
  * Words beside a value. Units, counted things and introductions are dropped; every other word changes the
  * answer: `at least 91`, `26 squared` and `the predecessor of 26` equal only the same words.
  */
+import { wordSet } from './lexicon';
 import {
   APPROXIMATE,
   COUNTED_NOUNS,
@@ -20,11 +21,11 @@ const QUALITY = /^(?:(?:is|are) )?(even|odd|prime|composite|rational|irrational)
 /** Words are read as a string of one letter each, for the patterns below. More of them change the answer. */
 const MAX_WORDS = 16;
 
-const LEADS = new Set('so thus hence therefore then finally now ok okay clearly'.split(' '));
-const SUBJECTS = new Set('it this that there he she they we i you which here'.split(' '));
-const COPULAS = new Set('is are was were equals equal becomes gives yields'.split(' '));
-const FINDS = new Set('get gets got obtain find found have has had conclude'.split(' '));
-const ARTICLES = new Set('the a an our my your its his her their'.split(' '));
+const LEADS = wordSet('so thus hence therefore then finally now ok okay clearly');
+const SUBJECTS = wordSet('it this that there he she they we i you which here');
+const COPULAS = wordSet('is are was were equals equal becomes gives yields');
+const FINDS = wordSet('get gets got obtain find found have has had conclude');
+const ARTICLES = wordSet('the a an our my your its his her their');
 
 /**
  * Classes of words before a value: Lead, Subject, Copula, Verb of finding, Article, Quality, Noun, Operation,
@@ -70,7 +71,7 @@ const CURRENCY =
 /** Classes after a value. */
 function afterClass(word: string, spaced: boolean): string {
   const lower = word.toLowerCase();
-  if (UNIT_SYMBOLS.has(word) || (spaced && SPACED_SYMBOLS.has(word))) return word === 'a' ? 'P' : 'U';
+  if (UNIT_SYMBOLS.has(word) || (spaced && SPACED_SYMBOLS.has(word))) return 'U';
   if (lower === 'square' || lower === 'cubic' || lower === 'sq' || lower === 'cu') return 'S';
   if (lower === 'squared' || lower === 'cubed') return 'D';
   if (lower === 'per' || lower === 'a' || lower === 'an' || lower === 'every') return 'P';
@@ -88,12 +89,10 @@ function afterClass(word: string, spaced: boolean): string {
 }
 
 /** What units measure: `26 pounds of flour`, `26 years of age`. */
-const SUBSTANCES = new Set(
-  (
-    'water milk juice flour sugar salt butter rice gold silver copper iron sand soil paint gas gasoline fuel oil air blood food grain ' +
+const SUBSTANCES = wordSet(
+  'water milk juice flour sugar salt butter rice gold silver copper iron sand soil paint gas gasoline fuel oil air blood food grain ' +
     'tea coffee lemonade syrup honey cheese meat beef cream mulch gravel concrete wood wool cloth fabric grass money age length width height ' +
-    'area volume time work weight distance arc solution acid alcohol electricity energy ribbon rope wire'
-  ).split(' '),
+    'area volume time work weight distance arc solution acid alcohol electricity energy ribbon rope wire',
 );
 
 const UNITS = '(?:S?[UB]D?)+';

@@ -6,7 +6,19 @@
 import type { Node } from './ast';
 import type { Budget } from './budget';
 import { exactValue } from './exact';
-import { add, bitLength, magnitude, multiply, negate, ONE, power, type Rational, rational, smallInteger, ZERO } from './rational'; // prettier-ignore
+import {
+  add,
+  bitLength,
+  magnitude,
+  multiply,
+  negate,
+  ONE,
+  power,
+  type Rational,
+  rational,
+  smallInteger,
+  ZERO,
+} from './rational';
 
 /** Powers of primes (`2`, `3`, ...), of `pi`, `e`, `i` and of variables (`$x`). */
 type Powers = ReadonlyMap<string, Rational>;

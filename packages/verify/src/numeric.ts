@@ -3,7 +3,9 @@ import type { Node } from './ast';
 import type { Budget } from './budget';
 import * as C from './complex';
 import type { Complex } from './complex';
+import { elementary, TRIGONOMETRIC } from './elementary';
 import { exactValue } from './exact';
+import { wordSet } from './lexicon';
 import { toNumber } from './rational';
 
 export interface NumericContext {
@@ -32,7 +34,7 @@ export function numericValue(node: Node, context: NumericContext): Complex {
     case 'text':
       return C.real(hash(node.value, []));
     case 'neg':
-      return C.scale(value(node.value), -1);
+      return C.negate(value(node.value));
     case 'add':
       return total(node.terms.map(value), context);
     case 'mul':
@@ -105,7 +107,6 @@ function raised(base: Complex, exponent: Complex, context: NumericContext): Comp
 /** Above this size a double's rounding error matters. */
 const LARGE = 1e5;
 const STEPS = new Set(['floor', 'ceil', 'mod']);
-const TRIGONOMETRIC = new Set(['sin', 'cos', 'tan', 'cot', 'sec', 'csc']);
 
 function applied(name: string, args: readonly Node[], context: NumericContext): Complex {
   const inner: NumericContext = { ...context, leftReals: false, inTrigonometry: TRIGONOMETRIC.has(name) };
@@ -122,17 +123,7 @@ function applied(name: string, args: readonly Node[], context: NumericContext): 
   return flagged(several(name, values), values, context);
 }
 
-const CURVED = new Set([
-  ...TRIGONOMETRIC,
-  'ln',
-  'log',
-  'lg',
-  'arcsin',
-  'arccos',
-  'arsinh',
-  'arcosh',
-  'artanh',
-]);
+const CURVED = new Set([...TRIGONOMETRIC, ...wordSet('ln log lg arcsin arccos arsinh arcosh artanh')]);
 
 function losesDigits(name: string, values: readonly Complex[]): boolean {
   if (TRIGONOMETRIC.has(name)) return values.some((value) => C.modulus(value) > LARGE);
@@ -142,13 +133,6 @@ function losesDigits(name: string, values: readonly Complex[]): boolean {
   return STEPS.has(name) && values.some(({ re }) => nearStep(re));
 }
 
-const ONE = C.real(1);
-const over = (value: Complex): Complex => C.divide(ONE, value);
-const tan = (z: Complex): Complex => C.divide(C.sin(z), C.cos(z));
-const half = (a: Complex, b: Complex, sign: number): Complex => C.scale(C.add(a, C.scale(b, sign)), 0.5);
-const sinh = (z: Complex): Complex => half(C.exp(z), C.exp(C.scale(z, -1)), -1);
-const cosh = (z: Complex): Complex => half(C.exp(z), C.exp(C.scale(z, -1)), 1);
-const acos = (z: Complex): Complex => C.add(C.real(Math.PI / 2), C.scale(C.asin(z), -1));
 const onReals =
   (f: (x: number) => number) =>
   (z: Complex): Complex =>
@@ -158,29 +142,7 @@ const steady = (f: (x: number) => number) =>
   onReals((x) => (Math.abs(x - Math.round(x)) < 1e-9 * Math.max(1, Math.abs(x)) ? Math.round(x) : f(x)));
 
 const UNARY: Record<string, (z: Complex) => Complex> = {
-  sin: C.sin,
-  cos: C.cos,
-  tan,
-  cot: (z) => over(tan(z)),
-  sec: (z) => over(C.cos(z)),
-  csc: (z) => over(C.sin(z)),
-  arcsin: C.asin,
-  arccos: acos,
-  arctan: C.atan,
-  arccot: (z) => C.atan(over(z)),
-  arcsec: (z) => acos(over(z)),
-  arccsc: (z) => C.asin(over(z)),
-  sinh,
-  cosh,
-  tanh: (z) => C.divide(sinh(z), cosh(z)),
-  coth: (z) => C.divide(cosh(z), sinh(z)),
-  sech: (z) => over(cosh(z)),
-  csch: (z) => over(sinh(z)),
-  arsinh: (z) => C.log(C.add(z, C.sqrt(C.add(C.multiply(z, z), ONE)))),
-  arcosh: (z) => C.log(C.add(z, C.multiply(C.sqrt(C.add(z, ONE)), C.sqrt(C.add(z, C.real(-1)))))),
-  artanh: (z) => C.scale(C.log(C.divide(C.add(ONE, z), C.add(ONE, C.scale(z, -1)))), 0.5),
-  exp: C.exp,
-  ln: C.log,
+  ...elementary<Complex>(C),
   // `log` without a base is decimal, as in math_verify.
   log: (z) => C.scale(C.log(z), Math.LOG10E),
   lg: (z) => C.scale(C.log(z), Math.LOG10E),
@@ -219,7 +181,7 @@ function root(x: Complex, degree: Complex): Complex {
   if (degree.re === 2 && degree.im === 0) return C.sqrt(x);
   const odd = degree.im === 0 && Math.abs(degree.re % 2) === 1;
   if (odd && x.im === 0 && x.re < 0) return C.real(-Math.pow(-x.re, 1 / degree.re));
-  return C.pow(x, C.divide(ONE, degree));
+  return C.pow(x, C.divide(C.one, degree));
 }
 
 /**

@@ -55,9 +55,10 @@ export class Parser {
     return token !== undefined && token.t !== 'text' && token.t !== 'letters' && token.v === v;
   }
 
-  accept(v: string): boolean {
-    if (!this.is(v)) return false;
-    this.at++;
+  /** Consumes the next tokens if they are these. */
+  accept(...values: string[]): boolean {
+    if (!values.every((v, ahead) => this.is(v, ahead))) return false;
+    this.at += values.length;
     return true;
   }
 
@@ -145,10 +146,7 @@ export class Parser {
         sides[sides.length - 1] = { ...last, name: 'residue' };
       if (ops.length === 0) return sides[0]!;
       // x \text{ is not} = 26, \text{lower bound} = 26
-      const denied = sides
-        .slice(0, -1)
-        .map(denial)
-        .find((words) => words !== null);
+      const [denied] = sides.slice(0, -1).flatMap((side) => denial(side) ?? []);
       if (denied !== undefined) sides[sides.length - 1] = hedged(denied, sides.at(-1)!);
       return { kind: 'relation', sides, ops };
     });
@@ -157,8 +155,7 @@ export class Parser {
   /** \pmod{11}, (mod 11) */
   private modulus(): Node | null {
     if (this.accept('pmod')) return atom(this);
-    if (!this.is('(') || !this.is('mod', 1)) return null;
-    this.at += 2;
+    if (!this.accept('(', 'mod')) return null;
     const modulus = this.expression();
     this.expect(')');
     return modulus;
@@ -204,10 +201,8 @@ export class Parser {
     if (token.t === 'op' || token.t === 'cmd') {
       const signed = v === '+' || v === '-' || v === 'pm' || v === 'mp';
       if (signed && left.kind === 'text' && left.value.length > 1) return this.afterWords(left);
-      if (v === ':' && left.kind === 'text' && left.value.length > 1) {
-        this.take();
+      if (v === ':' && left.kind === 'text' && left.value.length > 1 && this.accept(':'))
         return this.afterWords(left);
-      }
       if (v === '+' || v === '-') return minimum > ADDITIVE ? null : this.sum(left);
       if (v === 'pm' || v === 'mp') {
         if (minimum > ADDITIVE) return null;
@@ -283,13 +278,12 @@ export class Parser {
   /** Skips a unit with its power. */
   unit(): void {
     this.take();
-    if (this.accept('^')) {
-      if (this.accept('{')) {
-        while (!this.accept('}')) this.take();
-      } else {
-        this.accept('-');
-        this.take();
-      }
+    if (!this.accept('^')) return;
+    if (this.accept('{')) {
+      while (!this.accept('}')) this.take();
+    } else {
+      this.accept('-');
+      this.take();
     }
   }
 
@@ -346,10 +340,8 @@ export class Parser {
         fraction.top.value.n > 0n; // prettier-ignore
       // The % of 33\frac13\% applies to the whole number, a power only to the fraction.
       if (proper && !this.is('^')) return postfix(this, { kind: 'add', terms: [left, fraction] });
-      return {
-        kind: proper ? 'add' : 'mul',
-        [proper ? 'terms' : 'factors']: [left, postfix(this, fraction)],
-      } as Node;
+      const parts = [left, postfix(this, fraction)];
+      return proper ? { kind: 'add', terms: parts } : { kind: 'mul', factors: parts };
     }
     const [top, slash, bottom] = [this.peek(), this.peek(1), this.peek(2)];
     const spelled = top?.t === 'num' && top.space && slash?.v === '/' && bottom?.t === 'num';

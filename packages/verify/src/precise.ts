@@ -1,12 +1,12 @@
 /** Values to any number of digits, to tell irrational numbers apart where doubles cannot. */
 import { integer, type Node } from './ast';
 import * as B from './ball';
-import { Unknown } from './ball';
+import { fromRational, Unknown } from './ball';
 import { Arithmetic, type ComplexBall, isReal, I, negate, real } from './ball-complex';
 import * as F from './ball-functions';
 import type { Budget } from './budget';
+import { elementary, TRIGONOMETRIC } from './elementary';
 import { exactValue } from './exact';
-import { fromRational } from './ball';
 import type { Rational } from './rational';
 
 export interface PreciseContext {
@@ -28,11 +28,13 @@ export function preciseValue(node: Node, context: PreciseContext): ComplexBall {
 class Evaluator {
   private readonly math: Arithmetic;
   private readonly bits: number;
+  private readonly functions: ReturnType<typeof elementary<ComplexBall>>;
   private readonly bound = new Map<string, ComplexBall>();
 
   constructor(private readonly context: PreciseContext) {
     this.bits = context.bits;
     this.math = new Arithmetic(context.bits);
+    this.functions = elementary<ComplexBall>(this.math);
   }
 
   value(node: Node, inTrigonometry: boolean): ComplexBall {
@@ -115,84 +117,15 @@ class Evaluator {
   private applied(name: string, args: readonly Node[]): ComplexBall {
     const { math } = this;
     this.context.budget.spend(4 * STEPS);
-    const angles = ['sin', 'cos', 'tan', 'cot', 'sec', 'csc'].includes(name);
+    const angles = TRIGONOMETRIC.has(name);
     const values = args.map((arg) => this.value(arg, angles));
     const [x, y] = values as [ComplexBall, ComplexBall];
-    const one = this.whole(1n);
-    if (angles && values.length === 1) {
-      const { sin, cos } = math.sinCos(x);
-      switch (name) {
-        case 'sin':
-          return sin;
-        case 'cos':
-          return cos;
-        case 'tan':
-          return math.divide(sin, cos);
-        case 'cot':
-          return math.divide(cos, sin);
-        case 'sec':
-          return math.divide(one, cos);
-        default:
-          return math.divide(one, sin);
-      }
-    }
-    switch (name) {
-      case 'root':
-        return math.root(x, y);
-      case 'exp':
-        return math.exp(x);
-      case 'log':
-      case 'lg':
-      case 'ln': {
-        if (values.length === 2) return math.divide(math.log(x), math.log(y));
-        return name === 'ln' ? math.log(x) : math.divide(math.log(x), math.log(this.whole(10n)));
-      }
-      case 'abs':
-        return real(math.modulus(x));
-      case 'arcsin':
-        return math.asin(x);
-      case 'arccos':
-        return math.acos(x);
-      case 'arctan':
-        return math.atan(x);
-      case 'arccot':
-        return math.atan(math.divide(one, x));
-      case 'arcsec':
-        return math.acos(math.divide(one, x));
-      case 'arccsc':
-        return math.asin(math.divide(one, x));
-      case 'sinh':
-      case 'cosh':
-      case 'tanh':
-      case 'coth':
-      case 'sech':
-      case 'csch':
-        return this.hyperbolic(name, x);
-      case 'arsinh':
-        return math.log(math.add(x, math.sqrt(math.add(math.multiply(x, x), one))));
-      case 'arcosh':
-        return math.log(
-          math.add(x, math.multiply(math.sqrt(math.add(x, one)), math.sqrt(math.subtract(x, one)))),
-        );
-      case 'artanh': {
-        const value = math.log(math.divide(math.add(one, x), math.subtract(one, x)));
-        return math.divide(value, this.whole(2n));
-      }
-      default:
-        return this.stepped(name, values);
-    }
-  }
-
-  private hyperbolic(name: string, x: ComplexBall): ComplexBall {
-    const { math } = this;
-    const [up, down] = [math.exp(x), math.exp(negate(x))];
-    const two = this.whole(2n);
-    const [sinh, cosh] = [math.divide(math.subtract(up, down), two), math.divide(math.add(up, down), two)];
-    if (name === 'sinh') return sinh;
-    if (name === 'cosh') return cosh;
-    if (name === 'tanh') return math.divide(sinh, cosh);
-    if (name === 'coth') return math.divide(cosh, sinh);
-    return math.divide(this.whole(1n), name === 'sech' ? cosh : sinh);
+    if (name === 'root') return math.root(x, y);
+    if (name === 'abs') return real(math.modulus(x));
+    if (name === 'log' || name === 'lg' || (name === 'ln' && values.length === 2))
+      return math.divide(math.log(x), math.log(values.length === 2 ? y : this.whole(10n)));
+    if (angles && values.length > 1) throw new Unknown();
+    return this.functions[name]?.(x) ?? this.stepped(name, values);
   }
 
   /** Step functions, and functions of integers. */

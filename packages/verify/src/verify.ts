@@ -2,12 +2,13 @@
 import type { Verdict } from './types';
 import { type Answer, parseAnswer } from './answer';
 import { answerRegion, boxedAnswer, boxesOfReference, endsInBox, lastBoxed, lastBoxOrTag } from './boxed';
-import { choiceInText, choiceLetter } from './choice-text';
+import { choiceInText, choiceLetter } from './choices';
 import { Budget, BudgetExceeded } from './budget';
 import { equalAnswers } from './compare';
 import { type Candidate, candidates } from './free-text';
 import {
   type ExtractionTarget,
+  type ParseOptions,
   PRESETS,
   type ResolvedOptions,
   resolveOptions,
@@ -84,11 +85,10 @@ function verdict(gold: string, completion: string, options: ResolvedOptions): Ve
   const reference = cachedReference(gold, options);
   const choice = choiceLetter(plainText(gold));
   const found = fromCompletion(completion, options, choice !== null);
-  const extracted = found?.text ?? null;
   const result = (status: Verdict['status']): Verdict => ({
     correct: status === 'correct',
     status,
-    extracted,
+    extracted: found?.text ?? null,
     ...(found?.fromOpenThinking === true && { fromOpenThinking: true }),
   });
   if (reference === null) return result('gold-unparseable');
@@ -110,6 +110,10 @@ function verdict(gold: string, completion: string, options: ResolvedOptions): Ve
   return result(readable(found) ? 'incorrect' : 'unparseable');
 }
 
+function extracted(text: string | null, parse: ParseOptions): Extracted | null {
+  return text === null ? null : { text, answer: parseAnswer(text, parse), literal: false };
+}
+
 function readable({ answer, literal }: Extracted): boolean {
   return literal || answer.node !== null || answer.words !== null;
 }
@@ -124,8 +128,7 @@ const plainText = (text: string): string => plainNumbers(plainCharacters(text));
 /** @param choice whether a choice is asked for */
 function fromCompletion(completion: string, options: ResolvedOptions, choice: boolean): Extracted | null {
   if (options.extraction === 'last-box') {
-    const box = lastBoxOrTag(plainText(completion));
-    return box === null ? null : { text: box, answer: parseAnswer(box, options.parse), literal: false };
+    return extracted(lastBoxOrTag(plainText(completion)), options.parse);
   }
   const { text, open } = answerRegion(completion, options.thinkOpened);
   if (open && options.openThinking === 'none') return null;
@@ -136,18 +139,14 @@ function fromCompletion(completion: string, options: ResolvedOptions, choice: bo
 }
 
 function fromRegion(region: string, options: ResolvedOptions, choice: boolean): Extracted | null {
-  if (typeof options.extraction === 'string') {
-    const boxed = boxedAnswer(region, false);
-    return boxed === null ? null : { text: boxed, answer: parseAnswer(boxed, options.parse), literal: false };
-  }
+  if (typeof options.extraction === 'string') return extracted(boxedAnswer(region, false), options.parse);
   if (BOX.test(region))
     return best(candidates(region, options.extraction), options) ?? whole(region, options);
   const tagged = taggedAnswer(region);
   const text = withoutMarks(tagged ?? region);
   const strings = options.extraction.some(({ type }) => type === 'string');
   const letter = choice && !strings ? choiceInText(text) : null;
-  if (letter !== null)
-    return { text: letter, answer: parseAnswer(letter, options.parse), literal: false, letter };
+  if (letter !== null) return { ...extracted(letter, options.parse)!, letter };
   const bare = tagged === null ? null : whole(text, options);
   return bare ?? best(candidates(text, options.extraction), options) ?? whole(text, options);
 }
@@ -158,8 +157,8 @@ function whole(region: string, options: ResolvedOptions): Extracted | null {
   const isSentence = text === '' || text.length > 256 || SENTENCE.test(text);
   if (isSentence || typeof options.extraction === 'string' || !options.extraction.some(takesWhole))
     return null;
-  const answer = parseAnswer(text, options.parse);
-  return answer.node === null ? null : { text, answer, literal: false };
+  const found = extracted(text, options.parse);
+  return found?.answer.node === null ? null : found;
 }
 
 function takesWhole(target: ExtractionTarget): boolean {
@@ -173,7 +172,7 @@ function best(list: readonly Candidate[], options: ResolvedOptions): Extracted |
   let first: Extracted | null = null;
   const tried = options.extractionMode === 'first_match' ? 1 : MAX_TRIED;
   for (const { text, type } of list.slice(0, tried)) {
-    const found = { text, answer: parseAnswer(text, options.parse), literal: type === 'string' };
+    const found = { ...extracted(text, options.parse)!, literal: type === 'string' };
     // A box is the answer whether it parses or not.
     if (found.literal || found.answer.node !== null || type === 'boxed') return found;
     first ??= found;
@@ -190,11 +189,8 @@ const TEXT_COMMAND = /\\[a-z]+\s*\{[^{}]*\}/g;
 /** The whole reference is the answer, unless it is boxed or a sentence. */
 function parseReference(gold: string, options: ResolvedOptions): Extracted {
   const whole = (): Extracted => ({ text: gold.trim(), answer: parseAnswer(gold, LENIENT), literal: false });
-  if (typeof options.extraction === 'string') {
-    const boxed = boxesOfReference(gold);
-    return boxed === null ? whole() : { text: boxed, answer: parseAnswer(boxed, LENIENT), literal: false };
-  }
   const { extraction } = options;
+  if (typeof extraction === 'string') return extracted(boxesOfReference(gold), LENIENT) ?? whole();
   const latex = extraction.some(({ type }) => type === 'latex');
   if (latex && !BOX.test(gold) && !SENTENCE.test(gold.replace(TEXT_COMMAND, ' '))) return whole();
   const lenient: ResolvedOptions = { ...options, parse: LENIENT, extractionMode: 'any_match' };
