@@ -1,7 +1,4 @@
-/**
- * Checks of what the user's program gives us, at the border: each fault becomes one sentence that names the
- * argument and shows what was found.
- */
+/** Checks of what the user's program gives us: a fault is one sentence with what was wanted and found. */
 import { AcoerError } from './errors';
 import { isRecord } from './json';
 
@@ -22,25 +19,19 @@ export function shownValue(value: unknown): string {
 export const badArgument = (what: string, wanted: string, found: unknown): AcoerError =>
   new AcoerError('BAD_ARGUMENT', `${what} must be ${wanted}, not ${shownValue(found)}.`);
 
-/** @throws BAD_ARGUMENT */
-export function needObject(what: string, value: unknown): void {
-  if (!isRecord(value)) throw badArgument(what, 'an object', value);
-}
+type Need = (what: string, value: unknown) => void;
 
-/** @throws BAD_ARGUMENT */
-export function needString(what: string, value: unknown): void {
-  if (typeof value !== 'string') throw badArgument(what, 'a string', value);
-}
+const needs =
+  (wanted: string, holds: (value: unknown) => boolean): Need =>
+  (what, value) => {
+    if (!holds(value)) throw badArgument(what, wanted, value);
+  };
 
-/** @throws BAD_ARGUMENT */
-export function needList(what: string, value: unknown): void {
-  if (!Array.isArray(value)) throw badArgument(what, 'a list', value);
-}
-
-/** @throws BAD_ARGUMENT */
-export function needFunction(what: string, value: unknown): void {
-  if (typeof value !== 'function') throw badArgument(what, 'a function', value);
-}
+/** @throws BAD_ARGUMENT, like those below */
+export const needObject = needs('an object', isRecord);
+export const needString = needs('a string', (value) => typeof value === 'string');
+export const needList = needs('a list', Array.isArray);
+export const needFunction = needs('a function', (value) => typeof value === 'function');
 
 /** @throws BAD_ARGUMENT unless every method of `names` is one */
 export function needMethods(what: string, value: unknown, names: readonly string[]): void {

@@ -1,7 +1,4 @@
-/**
- * Time limits that count only the time this process was running, not while it was stopped or the machine
- * slept.
- */
+/** Time limits that count only the time in which this process ran, not while it was stopped or asleep. */
 import { createContext, Script } from 'node:vm';
 
 const SLICE_MS = 1_000;
@@ -34,10 +31,7 @@ export function awakeTimer(limitMs: number, expired: () => void): () => void {
   return () => clearTimeout(timer);
 }
 
-/**
- * The function that the script calls. It needs a script in its own context, because only scripts take a time
- * limit.
- */
+/** What the script in its own context calls: only scripts take a time limit. */
 const slot: { work: () => void } = { work: () => undefined };
 const context = createContext(slot);
 const script = new Script('work()');
@@ -81,9 +75,7 @@ function tryWithin<T>(limitMs: number, work: () => T): Outcome<T> | null {
 }
 
 const ATTEMPTS = 3;
-/**
- * If this process used less than this fraction of the limit as processor time, it was stopped, not working.
- */
+/** A process that used less than this fraction of the limit as processor time was stopped, not working. */
 const STOPPED_SHARE = 0.1;
 
 /**

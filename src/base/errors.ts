@@ -53,38 +53,33 @@ const FILE_REASONS: Readonly<Record<string, string>> = {
 export const whyUnreadable = (error: unknown): string =>
   FILE_REASONS[errorCode(error) ?? ''] ?? errorMessage(error);
 
-const WRITE_REASONS: Readonly<Record<string, string>> = {
-  ENOSPC: 'the disk is full',
-  EDQUOT: 'the disk quota is used up',
-  EROFS: 'the file system is read-only',
-  EACCES: 'no permission',
-  EPERM: 'no permission',
-  ENOENT: 'the folder is gone',
-  ENOTDIR: 'the folder is gone',
-  EIO: 'the disk reported an error',
-  EFBIG:
+/** By the system's code: why nothing can be written, and how the engine's errors, which have no code, say it. */
+const WRITE_REASONS: Readonly<Record<string, [reason: string, text?: RegExp]>> = {
+  ENOSPC: ['the disk is full', /No space left on device/],
+  EDQUOT: ['the disk quota is used up', /Disk quota exceeded/],
+  EROFS: ['the file system is read-only', /Read-only file system/],
+  EACCES: ['no permission', /Permission denied/],
+  EPERM: ['no permission'],
+  ENOENT: ['the folder is gone', /No such file or directory/],
+  ENOTDIR: ['the folder is gone'],
+  EIO: ['the disk reported an error', /Input\/output error/],
+  EFBIG: [
     'the file would be larger than `ulimit -f` or its file system allows; raise the limit, or write to another disk',
+    /File too large/,
+  ],
 };
 
 /** The system's code for a failure to write; the engine's errors carry it only in their message. */
 export function writeErrorCode(error: unknown): string | undefined {
   const code = errorCode(error);
   if (code !== undefined && code in WRITE_REASONS) return code;
-  const texts: [string, RegExp][] = [
-    ['ENOSPC', /No space left on device/],
-    ['EDQUOT', /Disk quota exceeded/],
-    ['EROFS', /Read-only file system/],
-    ['EACCES', /Permission denied/],
-    ['ENOENT', /No such file or directory/],
-    ['EIO', /Input\/output error/],
-    ['EFBIG', /File too large/],
-  ];
-  return texts.find(([, text]) => text.test(errorMessage(error)))?.[0];
+  const message = errorMessage(error);
+  return Object.keys(WRITE_REASONS).find((known) => WRITE_REASONS[known]![1]?.test(message));
 }
 
 /** Why something could not be written, in words for the common error codes. */
 export const whyUnwritten = (error: unknown): string =>
-  WRITE_REASONS[writeErrorCode(error) ?? ''] ?? errorMessage(error);
+  WRITE_REASONS[writeErrorCode(error) ?? '']?.[0] ?? errorMessage(error);
 
 /** Characters; a library's message may quote the whole file that it could not read. */
 const MAX_MESSAGE = 4_000;

@@ -3,9 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 /** Well below the 50 ms for which nothing may block the event loop, to leave room for one long text. */
 const BUDGET_MS = 10;
 
-/**
- * Breaks up long work on the main thread, so that signals, timers and engine results are handled in between.
- */
+/** Breaks up long work on the main thread, so that signals, timers and engine results get their turn. */
 export class Pace {
   private since = performance.now();
 

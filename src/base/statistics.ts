@@ -1,7 +1,4 @@
-/**
- * Statistics of plain or typed arrays of numbers. The mean of an empty array is NaN; the caller decides what
- * that means.
- */
+/** Statistics of arrays of numbers. The mean of none is NaN; the caller decides what that means. */
 type Numbers = ArrayLike<number> & Iterable<number>;
 
 export function sum(values: Numbers): number {

@@ -1,7 +1,4 @@
-/**
- * A stored prompt and its completion taken apart: the question, and what a completion thinks and answers. Part
- * of the pages, so it imports nothing.
- */
+/** Takes a stored prompt and its completion apart. Part of the pages, so it imports nothing. */
 
 const PLACE = '{problem}';
 /** Tokens that end or begin a turn in the chat templates in use: <|im_end|>, <｜User｜>, [/INST], ... */

@@ -61,10 +61,7 @@ export interface Thinking {
 export interface Outside {
   /** Thinking tokens in `<think>` blocks after the first. */
   laterThinkingTokens?: number;
-  /**
-   * Tokens outside every block, including the stop id; 0 for a completion without `<think>`, all of which
-   * counts as thinking.
-   */
+  /** Tokens outside every block, with the stop id; 0 without `<think>`: all is thinking then. */
   answerTokens?: number;
 }
 

@@ -1,7 +1,6 @@
 /** The configuration schema as rows and as Markdown, for `docs/` and `acoer train --describe`. */
-import { FIELD_GROUPS } from './fields';
 import type { z } from 'zod';
-import { configSchema } from './fields';
+import { configSchema, FIELD_GROUPS } from './fields';
 import { jsonSchemaOf, type JsonSchema } from './json-schema';
 import { PRESETS } from './presets';
 

@@ -11,10 +11,7 @@ const OF_LOSSES = new Map<string, readonly [loss: string, parameter: string]>([
   ['vespoLambdaNeg', ['vespo', 'lambdaNeg']],
 ]);
 
-/**
- * The stored settings with those of the run's own loss moved to `lossParams`. Settings of other losses had no
- * effect and are dropped.
- */
+/** The stored settings, those of the run's loss in `lossParams`; those of other losses had no effect. */
 export function currentSettings(stored: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const settings = Object.fromEntries(Object.entries(stored).filter(([name]) => !OF_LOSSES.has(name)));
   const lossType = stored['lossType'];

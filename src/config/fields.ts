@@ -8,16 +8,24 @@ import { TARGET_MODULES, type TargetModule } from '../engine/types';
 import { CORRECTION_MODES } from '../losses/corrections';
 import { findLoss, listLosses } from '../losses/registry';
 import { guardFields } from './guard-fields';
+import {
+  count,
+  flag,
+  fraction,
+  nonNegative,
+  oneOf,
+  orElse,
+  orNull,
+  parameters,
+  positive,
+  text,
+} from './kinds';
 import { watchdogFields } from './watchdog-fields';
 
 /** PEFT's name for all linear layers but the head. */
 const ALL_LINEAR = 'all-linear';
 
-const count = (minimum = 1) => z.int().min(minimum);
-const positive = () => z.number().positive();
-const fraction = () => z.number().min(0).max(1);
-
-const columnName = () => z.string().min(1).optional();
+const columnName = () => text().optional();
 
 /** Columns by role, for data that does not use the usual names. */
 const columnNames = z.strictObject({
@@ -32,207 +40,130 @@ const columnNames = z.strictObject({
 
 export const COLUMN_ROLES: readonly string[] = Object.keys(columnNames.shape);
 
-const dataName = () => z.string().min(1).nullable().default(null);
+const dataName = () => orNull(text());
+
+/** YAML parses an unquoted 5 as a number. */
+const levelName = () => z.coerce.string<string | number>().min(1);
+
+const PROMPT =
+  'Solve the following math problem. Show your reasoning, then put your final answer in \\boxed{}.\n\n{problem}';
 
 const dataFields = {
-  model: z
-    .string()
-    .min(1)
-    .default('Qwen/Qwen3-1.7B')
-    .describe(
-      'Model to train: "tiny" (embedded), a directory in Hugging Face layout, or a Hugging Face hub name with an optional @revision.',
-    ),
-  adapter: z
-    .string()
-    .min(1)
-    .nullable()
-    .default(null)
-    .describe(
-      "Folder of a LoRA adapter to continue training, PEFT's or a run's final/ (docs/models.md). loraRank, loraAlpha and targetModules are then the adapter's. null: a new adapter.",
-    ),
-  dataset: z
-    .string()
-    .min(1)
-    .default('AI-MO/NuminaMath-TIR')
-    .describe(
-      'Training data: "tiny" (embedded), a known name (docs/data.md), org/name on the hub, a file or a folder. Hub names may end in @revision. Combine several as "math + gsm8k".',
-    ),
+  model: orElse(text(), 'Qwen/Qwen3-1.7B').describe(
+    'Model to train: "tiny" (embedded), a directory in Hugging Face layout, or a Hugging Face hub name with an optional @revision.',
+  ),
+  adapter: orNull(text()).describe(
+    "Folder of a LoRA adapter to continue training, PEFT's or a run's final/ (docs/models.md). loraRank, loraAlpha and targetModules are then the adapter's. null: a new adapter.",
+  ),
+  dataset: orElse(text(), 'AI-MO/NuminaMath-TIR').describe(
+    'Training data: "tiny" (embedded), a known name (docs/data.md), org/name on the hub, a file or a folder. Hub names may end in @revision. Combine several as "math + gsm8k".',
+  ),
   datasetConfig: dataName().describe('Configuration ("subset") of `dataset`; null: the default one.'),
   datasetSplit: dataName().describe('Split of `dataset` to train on; null: its training split.'),
-  columns: columnNames
-    .default({})
-    .describe(
-      'Column names in `dataset` by role: problem, answer, solution, level, id. Roles not listed are looked up under the usual names.',
-    ),
-  levels: z
-    // YAML parses an unquoted 5 as a number.
-    .array(z.coerce.string<string | number>().min(1))
-    .min(1)
-    .nullable()
-    .default(null)
-    .describe('Train only on problems of these levels; null: all levels.'),
-  dropUnparsedGold: z
-    .boolean()
-    .default(true)
-    .describe('Leave out training problems whose gold answer the judge cannot read.'),
-  skipBadRows: z
-    .boolean()
-    .default(false)
-    .describe('Skip unreadable rows with a warning instead of failing at the first one.'),
-  promptTemplate: z
-    .string()
-    .min(1)
-    .default(
-      'Solve the following math problem. Show your reasoning, then put your final answer in \\boxed{}.\n\n{problem}',
-    )
-    .describe('User message of each prompt; {problem} is replaced by the problem.'),
-  enableThinking: z
-    .boolean()
-    .default(true)
-    .describe("Value of `enable_thinking` passed to the model's chat template."),
-  maxPromptLength: count()
-    .nullable()
-    .default(null)
-    .describe(
-      "Maximum tokens of a prompt; problems with longer ones are skipped. null: whatever maxCompletionLength leaves of the model's context.",
-    ),
+  columns: orElse(columnNames, {}).describe(
+    'Column names in `dataset` by role: problem, answer, solution, level, id. Roles not listed are looked up under the usual names.',
+  ),
+  levels: orNull(z.array(levelName()).min(1)).describe(
+    'Train only on problems of these levels; null: all levels.',
+  ),
+  dropUnparsedGold: flag(true).describe(
+    'Leave out training problems whose gold answer the judge cannot read.',
+  ),
+  skipBadRows: flag(false).describe(
+    'Skip unreadable rows with a warning instead of failing at the first one.',
+  ),
+  promptTemplate: orElse(text(), PROMPT).describe(
+    'User message of each prompt; {problem} is replaced by the problem.',
+  ),
+  enableThinking: flag(true).describe("Value of `enable_thinking` passed to the model's chat template."),
+  maxPromptLength: orNull(count()).describe(
+    "Maximum tokens of a prompt; problems with longer ones are skipped. null: whatever maxCompletionLength leaves of the model's context.",
+  ),
 };
 
 const samplerEntry = z.strictObject({
-  name: z.string().min(1).describe('engine, or a JavaScript file.'),
-  params: z.record(z.string(), z.unknown()).default({}).describe('What the file gets as `params`.'),
+  name: text().describe('engine, or a JavaScript file.'),
+  params: parameters().describe('What the file gets as `params`.'),
 });
 
 const rolloutFields = {
-  promptsPerStep: count().default(1).describe('Prompts (groups) per optimiser update.'),
-  numGenerations: count(2).default(16).describe('G: completions sampled per prompt.'),
-  maxCompletionLength: count().default(8192).describe('L: maximum new tokens per completion.'),
-  temperature: positive().default(1).describe('Sampling temperature.'),
-  topK: count(0).default(0).describe('Sample only from the k most likely tokens; 0: all.'),
-  topP: positive()
-    .max(1)
-    .default(1)
-    .describe('Sample from the smallest set of tokens whose total probability reaches this; 1: all.'),
-  minP: fraction()
-    .default(0)
-    .describe("Drop tokens less likely than this fraction of the most likely token's probability."),
-  repetitionPenalty: positive().default(1).describe('Above 1, tokens that already occur become less likely.'),
-  stepsPerGeneration: count()
-    .default(1)
-    .describe(
-      'Number of updates whose completions are generated together, before the first of these updates.',
-    ),
-  numIterations: count().default(1).describe('mu: how many times each generated batch is trained on.'),
-  maxSlots: count()
-    .nullable()
-    .default(null)
-    .describe('Maximum sequences decoded together; null: the engine decides.'),
-  kvBytes: count()
-    .nullable()
-    .default(null)
-    .describe(
-      'Maximum size of the KV cache in bytes; null: a share of the memory that is free when a batch is generated, a quarter on a CPU and three quarters on a GPU.',
-    ),
-  sampler: z
-    .union([z.string().min(1), samplerEntry])
-    .default('engine')
-    .describe(
-      'What samples the completions to train on: engine, or a JavaScript file that default-exports a function which makes a sampler (docs/api.md), or {name, params}. The path is relative to the configuration file. Evaluations always sample with the engine.',
-    ),
+  promptsPerStep: orElse(count(), 1).describe('Prompts (groups) per optimiser update.'),
+  numGenerations: orElse(count(2), 16).describe('G: completions sampled per prompt.'),
+  maxCompletionLength: orElse(count(), 8192).describe('L: maximum new tokens per completion.'),
+  temperature: orElse(positive(), 1).describe('Sampling temperature.'),
+  topK: orElse(count(0), 0).describe('Sample only from the k most likely tokens; 0: all.'),
+  topP: orElse(positive().max(1), 1).describe(
+    'Sample from the smallest set of tokens whose total probability reaches this; 1: all.',
+  ),
+  minP: orElse(fraction(), 0).describe(
+    "Drop tokens less likely than this fraction of the most likely token's probability.",
+  ),
+  repetitionPenalty: orElse(positive(), 1).describe('Above 1, tokens that already occur become less likely.'),
+  stepsPerGeneration: orElse(count(), 1).describe(
+    'Number of updates whose completions are generated together, before the first of these updates.',
+  ),
+  numIterations: orElse(count(), 1).describe('mu: how many times each generated batch is trained on.'),
+  maxSlots: orNull(count()).describe('Maximum sequences decoded together; null: the engine decides.'),
+  kvBytes: orNull(count()).describe(
+    'Maximum size of the KV cache in bytes; null: a share of the memory that is free when a batch is generated, a quarter on a CPU and three quarters on a GPU.',
+  ),
+  sampler: orElse(z.union([text(), samplerEntry]), 'engine').describe(
+    'What samples the completions to train on: engine, or a JavaScript file that default-exports a function which makes a sampler (docs/api.md), or {name, params}. The path is relative to the configuration file. Evaluations always sample with the engine.',
+  ),
 };
 
 const rewardEntry = z.strictObject({
-  name: z.string().min(1).describe('Name of the reward: one listed by `acoer reward --list`, or your own.'),
-  weight: z.number().default(1).describe('Weight in the sum.'),
-  params: z.record(z.string(), z.unknown()).default({}).describe('Parameters of the reward.'),
+  name: text().describe('Name of the reward: one listed by `acoer reward --list`, or your own.'),
+  weight: orElse(z.number(), 1).describe('Weight in the sum.'),
+  params: parameters().describe('Parameters of the reward.'),
 });
 
 const rewardFields = {
-  reward: z
-    .union([z.string().min(1), z.array(rewardEntry).min(1)])
-    .default('acoer')
-    .describe('Name of a reward, or a list of {name, weight, params} whose weighted sum is the reward.'),
-  rewardParams: z
-    .record(z.string(), z.record(z.string(), z.unknown()))
-    .default({})
-    .describe('Parameters of rewards by reward name; `params` in `reward` takes precedence.'),
-  rewardModules: z
-    .record(z.string().min(1), z.string().min(1))
-    .default({})
-    .describe(
-      'Your own rewards: name -> JavaScript file that default-exports one. Paths are relative to the configuration file.',
-    ),
-  formatWeight: z
-    .number()
-    .min(0)
-    .default(1)
-    .describe(
-      'Weight of r_format, which is 1 for a completion that keeps `formatRule`, else 0. 0 disables it.',
-    ),
-  formatRule: z
-    .enum(['boxed', 'thinking', 'regex'])
-    .nullable()
-    .default(null)
-    .describe(
-      'What r_format asks of a completion. boxed: a closed <think>...</think> and a \\boxed{}. thinking: a closed <think>...</think>. regex: a match of `formatPattern`. null: boxed for the judge math, else thinking.',
-    ),
-  formatPattern: z
-    .string()
-    .min(1)
-    .nullable()
-    .default(null)
-    .describe(
-      'Regular expression of the format rule regex, searched in the whole completion, thinking included; `.` also matches a line end.',
-    ),
-  judge: z
-    .string()
-    .min(1)
-    .default('math')
-    .describe(
-      'What decides whether a completion is right, in training and evaluation (docs/tasks.md). math: the verifier. exact: the text of the reference. choice: the letter of an option. regex: a pattern. Or a JavaScript file that default-exports a function of (completion, problem); its path is relative to the configuration file.',
-    ),
-  judgeParams: z
-    .record(z.string(), z.unknown())
-    .default({})
-    .describe('Parameters of the judge, such as pattern, ignoreCase and compare of regex (docs/tasks.md).'),
-  answerFrom: z
-    .enum(['answer', 'last-box'])
-    .default('answer')
-    .describe(
-      "Where the judge math looks for a completion's answer in training. answer: in the boxes after </think>; thinking that never closes has no answer, nor has a text that ends inside a box. last-box: like the authors' code, in the last box of the whole text including the thinking, or else in <answer>. Evaluations always follow the paper's protocol.",
-    ),
-  rewardTimeoutMs: positive()
-    .default(30_000)
-    .describe(
-      'The run fails if a reward, or a judge of your own, takes longer than this for one completion.',
-    ),
-  multiObjectiveAggregation: z
-    .enum(['sum_then_normalize', 'normalize_then_sum'])
-    .default('sum_then_normalize')
-    .describe(
-      'How several rewards become one advantage: summed, then normalised; or each normalised within its group, then summed.',
-    ),
-  scaleRewards: z
-    .enum(['group', 'batch', 'none'])
-    .default('group')
-    .describe("What the advantages are divided by: the group's std, the whole batch's, or nothing."),
-  advantageEpsilon: z
-    .number()
-    .min(0)
-    .default(1e-4)
-    .describe('Added to the std before dividing. TRL uses 1e-4, the paper 0.'),
-  numRemainsInGroup: count(2)
-    .nullable()
-    .default(null)
-    .describe(
-      'GFPO: how many completions of each group to learn from; the others get advantage 0. null: all.',
-    ),
-  groupFilter: z
-    .enum(['shortest', 'efficiency'])
-    .default('shortest')
-    .describe(
-      'Which completions numRemainsInGroup keeps: the shortest, or those with the most reward per token.',
-    ),
+  reward: orElse(z.union([text(), z.array(rewardEntry).min(1)]), 'acoer').describe(
+    'Name of a reward, or a list of {name, weight, params} whose weighted sum is the reward.',
+  ),
+  rewardParams: orElse(z.record(z.string(), z.record(z.string(), z.unknown())), {}).describe(
+    'Parameters of rewards by reward name; `params` in `reward` takes precedence.',
+  ),
+  rewardModules: orElse(z.record(text(), text()), {}).describe(
+    'Your own rewards: name -> JavaScript file that default-exports one. Paths are relative to the configuration file.',
+  ),
+  formatWeight: orElse(nonNegative(), 1).describe(
+    'Weight of r_format, which is 1 for a completion that keeps `formatRule`, else 0. 0 disables it.',
+  ),
+  formatRule: orNull(z.enum(['boxed', 'thinking', 'regex'])).describe(
+    'What r_format asks of a completion. boxed: a closed <think>...</think> and a \\boxed{}. thinking: a closed <think>...</think>. regex: a match of `formatPattern`. null: boxed for the judge math, else thinking.',
+  ),
+  formatPattern: orNull(text()).describe(
+    'Regular expression of the format rule regex, searched in the whole completion, thinking included; `.` also matches a line end.',
+  ),
+  judge: orElse(text(), 'math').describe(
+    'What decides whether a completion is right, in training and evaluation (docs/tasks.md). math: the verifier. exact: the text of the reference. choice: the letter of an option. regex: a pattern. Or a JavaScript file that default-exports a function of (completion, problem); its path is relative to the configuration file.',
+  ),
+  judgeParams: parameters().describe(
+    'Parameters of the judge, such as pattern, ignoreCase and compare of regex (docs/tasks.md).',
+  ),
+  answerFrom: oneOf('answer', 'last-box').describe(
+    "Where the judge math looks for a completion's answer in training. answer: in the boxes after </think>; thinking that never closes has no answer, nor has a text that ends inside a box. last-box: like the authors' code, in the last box of the whole text including the thinking, or else in <answer>. Evaluations always follow the paper's protocol.",
+  ),
+  rewardTimeoutMs: orElse(positive(), 30_000).describe(
+    'The run fails if a reward, or a judge of your own, takes longer than this for one completion.',
+  ),
+  multiObjectiveAggregation: oneOf('sum_then_normalize', 'normalize_then_sum').describe(
+    'How several rewards become one advantage: summed, then normalised; or each normalised within its group, then summed.',
+  ),
+  scaleRewards: oneOf('group', 'batch', 'none').describe(
+    "What the advantages are divided by: the group's std, the whole batch's, or nothing.",
+  ),
+  advantageEpsilon: orElse(nonNegative(), 1e-4).describe(
+    'Added to the std before dividing. TRL uses 1e-4, the paper 0.',
+  ),
+  numRemainsInGroup: orNull(count(2)).describe(
+    'GFPO: how many completions of each group to learn from; the others get advantage 0. null: all.',
+  ),
+  groupFilter: oneOf('shortest', 'efficiency').describe(
+    'Which completions numRemainsInGroup keeps: the shortest, or those with the most reward per token.',
+  ),
 };
 
 const lossNames = () =>
@@ -241,114 +172,72 @@ const lossNames = () =>
     .join(', ');
 
 const lossFields = {
-  lossType: z
-    .string()
-    .refine((name) => findLoss(name) !== undefined, { error: () => `must be one of ${lossNames()}` })
-    .default('grpo')
-    .describe(
-      'Loss function: grpo, bnpo, dr_grpo, dapo, cispo, sapo, luspo or vespo as in TRL, or your own. The paper uses the original grpo.',
-    ),
-  lossParams: z
-    .record(z.string(), z.record(z.string(), z.unknown()))
-    .default({})
-    .describe('Parameters of losses by loss name (docs/losses.md).'),
-  importanceSamplingLevel: z
-    .enum(['token', 'sequence'])
-    .default('token')
-    .describe('One importance ratio per token, or one per sequence (GSPO).'),
-  epsilon: positive()
-    .default(0.2)
-    .describe('Lower clipping range; also the upper one unless epsilonHigh is given.'),
-  epsilonHigh: positive()
-    .nullable()
-    .default(null)
-    .describe('Upper clipping range; null: epsilon. For cispo, the cap itself.'),
-  delta: positive()
-    .nullable()
-    .default(null)
-    .describe('Upper bound on the unclipped ratio (two-sided clipping); null: none.'),
-  beta: z
-    .number()
-    .min(0)
-    .default(0)
-    .describe(
-      'Weight of the KL term against the model that training starts from: the base model, with `adapter` if there is one.',
-    ),
-  useBiasCorrectionKl: z
-    .boolean()
-    .default(true)
-    .describe('Multiply the KL estimate by the importance ratio.'),
-  importanceSamplingCorrection: z
-    .enum(CORRECTION_MODES)
-    .nullable()
-    .default(null)
-    .describe(
-      'Weight the policy loss by the probability ratio of trainer to sampler, per token or per completion. Ratios outside the bounds are clipped (truncate) or dropped from the loss (mask). null: no weighting.',
-    ),
-  importanceSamplingClipMin: positive()
-    .nullable()
-    .default(null)
-    .describe('Lower bound on the ratio of importanceSamplingCorrection; null: none.'),
-  importanceSamplingClipMax: positive()
-    .nullable()
-    .default(3)
-    .describe('Upper bound on the ratio of importanceSamplingCorrection; null: none.'),
-  topEntropyQuantile: z
-    .number()
-    .gt(0)
-    .max(1)
-    .default(1)
-    .describe(
-      "Fraction of an update's tokens, those with the highest entropy, that enter the policy loss. Below 1, each update scores its completions once more.",
-    ),
-  offPolicyMaskThreshold: positive()
-    .nullable()
-    .default(null)
-    .describe(
-      'Completions with a negative advantage are dropped from the policy loss when their mean of sampled minus current log-prob exceeds this; null: never.',
-    ),
-  maskTruncatedCompletions: z
-    .boolean()
-    .default(false)
-    .describe('Exclude completions cut off at maxCompletionLength from the loss.'),
+  lossType: orElse(
+    z
+      .string()
+      .refine((name) => findLoss(name) !== undefined, { error: () => `must be one of ${lossNames()}` }),
+    'grpo',
+  ).describe(
+    'Loss function: grpo, bnpo, dr_grpo, dapo, cispo, sapo, luspo or vespo as in TRL, or your own. The paper uses the original grpo.',
+  ),
+  lossParams: orElse(z.record(z.string(), z.record(z.string(), z.unknown())), {}).describe(
+    'Parameters of losses by loss name (docs/losses.md).',
+  ),
+  importanceSamplingLevel: oneOf('token', 'sequence').describe(
+    'One importance ratio per token, or one per sequence (GSPO).',
+  ),
+  epsilon: orElse(positive(), 0.2).describe(
+    'Lower clipping range; also the upper one unless epsilonHigh is given.',
+  ),
+  epsilonHigh: orNull(positive()).describe('Upper clipping range; null: epsilon. For cispo, the cap itself.'),
+  delta: orNull(positive()).describe('Upper bound on the unclipped ratio (two-sided clipping); null: none.'),
+  beta: orElse(nonNegative(), 0).describe(
+    'Weight of the KL term against the model that training starts from: the base model, with `adapter` if there is one.',
+  ),
+  useBiasCorrectionKl: flag(true).describe('Multiply the KL estimate by the importance ratio.'),
+  importanceSamplingCorrection: orNull(z.enum(CORRECTION_MODES)).describe(
+    'Weight the policy loss by the probability ratio of trainer to sampler, per token or per completion. Ratios outside the bounds are clipped (truncate) or dropped from the loss (mask). null: no weighting.',
+  ),
+  importanceSamplingClipMin: orNull(positive()).describe(
+    'Lower bound on the ratio of importanceSamplingCorrection; null: none.',
+  ),
+  importanceSamplingClipMax: orNull(positive(), 3).describe(
+    'Upper bound on the ratio of importanceSamplingCorrection; null: none.',
+  ),
+  topEntropyQuantile: orElse(z.number().gt(0).max(1), 1).describe(
+    "Fraction of an update's tokens, those with the highest entropy, that enter the policy loss. Below 1, each update scores its completions once more.",
+  ),
+  offPolicyMaskThreshold: orNull(positive()).describe(
+    'Completions with a negative advantage are dropped from the policy loss when their mean of sampled minus current log-prob exceeds this; null: never.',
+  ),
+  maskTruncatedCompletions: flag(false).describe(
+    'Exclude completions cut off at maxCompletionLength from the loss.',
+  ),
 };
 
 const optimizerFields = {
-  learningRate: z.number().min(0).default(5e-6).describe('Peak learning rate of AdamW.'),
-  lrSchedulerType: z
-    .enum(['linear', 'cosine', 'constant'])
-    .default('cosine')
-    .describe('Learning rate schedule after warm-up: decay to 0 (linear, cosine) or constant.'),
-  warmupRatio: fraction()
-    .default(0.1)
-    .describe('Fraction of maxSteps over which the learning rate rises from 0.'),
-  weightDecay: z
-    .number()
-    .min(0)
-    .default(0.01)
-    .describe('Decoupled weight decay; norms and biases do not decay.'),
-  adamBeta1: z.number().min(0).lt(1).default(0.9).describe("AdamW's beta1."),
-  adamBeta2: z.number().min(0).lt(1).default(0.999).describe("AdamW's beta2."),
-  adamEpsilon: positive().default(1e-8).describe("AdamW's epsilon."),
-  maxGradNorm: z
-    .number()
-    .min(0)
-    .default(1)
-    .describe('Gradients with a larger norm are scaled down to it; 0: never.'),
-  maxSteps: count().default(1200).describe('Number of optimiser updates.'),
-  full: z
-    .boolean()
-    .default(false)
-    .describe(
-      'Train all weights, in float32 unless dtype is float64, instead of a LoRA adapter: 24 bytes per parameter besides activations.',
-    ),
-  loraRank: count().default(16).describe('Rank of the LoRA matrices.'),
-  loraAlpha: positive().default(32).describe('LoRA updates are scaled by loraAlpha / loraRank.'),
-  useRslora: z
-    .boolean()
-    .default(false)
-    .describe('rsLoRA: LoRA updates are scaled by loraAlpha / sqrt(loraRank).'),
-  loraDropout: z.number().min(0).lt(1).default(0).describe("Dropout on LoRA's input during training."),
+  learningRate: orElse(nonNegative(), 5e-6).describe('Peak learning rate of AdamW.'),
+  lrSchedulerType: orElse(z.enum(['linear', 'cosine', 'constant']), 'cosine').describe(
+    'Learning rate schedule after warm-up: decay to 0 (linear, cosine) or constant.',
+  ),
+  warmupRatio: orElse(fraction(), 0.1).describe(
+    'Fraction of maxSteps over which the learning rate rises from 0.',
+  ),
+  weightDecay: orElse(nonNegative(), 0.01).describe('Decoupled weight decay; norms and biases do not decay.'),
+  adamBeta1: orElse(nonNegative().lt(1), 0.9).describe("AdamW's beta1."),
+  adamBeta2: orElse(nonNegative().lt(1), 0.999).describe("AdamW's beta2."),
+  adamEpsilon: orElse(positive(), 1e-8).describe("AdamW's epsilon."),
+  maxGradNorm: orElse(nonNegative(), 1).describe(
+    'Gradients with a larger norm are scaled down to it; 0: never.',
+  ),
+  maxSteps: orElse(count(), 1200).describe('Number of optimiser updates.'),
+  full: flag(false).describe(
+    'Train all weights, in float32 unless dtype is float64, instead of a LoRA adapter: 24 bytes per parameter besides activations.',
+  ),
+  loraRank: orElse(count(), 16).describe('Rank of the LoRA matrices.'),
+  loraAlpha: orElse(positive(), 32).describe('LoRA updates are scaled by loraAlpha / loraRank.'),
+  useRslora: flag(false).describe('rsLoRA: LoRA updates are scaled by loraAlpha / sqrt(loraRank).'),
+  loraDropout: orElse(nonNegative().lt(1), 0).describe("Dropout on LoRA's input during training."),
   targetModules: z
     .union([z.enum([ALL_LINEAR]), z.array(z.enum(TARGET_MODULES)).min(1)])
     .default([...TARGET_MODULES])
@@ -357,100 +246,66 @@ const optimizerFields = {
 };
 
 const runFields = {
-  name: z
-    .string()
-    .regex(/^[\w.-]+$/, 'letters, digits, ".", "_" and "-" only')
-    .nullable()
-    .default(null)
-    .describe("Name of the run, used for its folder; null: the reward's name."),
-  seed: z.int().min(0).default(42).describe('Seed of all random streams of the run.'),
-  saveSteps: count(0)
-    .default(200)
-    .describe('Steps between checkpoints; 0: only at the end and after the best evaluation.'),
-  keepCheckpoints: count()
-    .nullable()
-    .default(5)
-    .describe(
-      'How many of the newest checkpoints to keep, besides the one with the best evaluation; null: all.',
-    ),
-  evalSteps: count(0).default(200).describe('Steps between evaluations; 0: only before and after training.'),
-  evalDataset: z
-    .string()
-    .min(1)
-    .nullable()
-    .default(null)
-    .describe('Evaluation data, named like `dataset`; null: the evaluation split of `dataset`.'),
+  name: orNull(z.string().regex(/^[\w.-]+$/, 'letters, digits, ".", "_" and "-" only')).describe(
+    "Name of the run, used for its folder; null: the reward's name.",
+  ),
+  seed: orElse(z.int().min(0), 42).describe('Seed of all random streams of the run.'),
+  saveSteps: orElse(count(0), 200).describe(
+    'Steps between checkpoints; 0: only at the end and after the best evaluation.',
+  ),
+  keepCheckpoints: orNull(count(), 5).describe(
+    'How many of the newest checkpoints to keep, besides the one with the best evaluation; null: all.',
+  ),
+  evalSteps: orElse(count(0), 200).describe('Steps between evaluations; 0: only before and after training.'),
+  evalDataset: orNull(text()).describe(
+    'Evaluation data, named like `dataset`; null: the evaluation split of `dataset`.',
+  ),
   evalDatasetConfig: dataName().describe(
     'Configuration ("subset") of the evaluation data; null: the default one.',
   ),
   evalDatasetSplit: dataName().describe('Split to evaluate on; null: test, else validation.'),
-  evalColumns: columnNames
-    .nullable()
-    .default(null)
-    .describe('Like `columns`, for `evalDataset`; null: the usual names.'),
-  evalProblems: count(0).default(500).describe('Number of problems in the greedy evaluation; 0: none.'),
-  evalSampledProblems: count(0)
-    .default(0)
-    .describe('Number of problems in the evaluation sampled at temperature 1; 0: none.'),
-  evalMaxNewTokens: count().default(16_384).describe('Maximum new tokens per completion in evaluations.'),
-  completionsSteps: count(0).default(10).describe('Steps between completion tables; 0: none.'),
-  logCompletions: count(0)
-    .default(50)
-    .describe('Steps between completions that are printed, one each time; 0: none.'),
-  tensorboard: z
-    .boolean()
-    .default(true)
-    .describe("Write TensorBoard's event file to `tensorboard/` in the run's folder (docs/trackers.md)."),
-  csv: z
-    .boolean()
-    .default(false)
-    .describe('Also write the metrics as a table, metrics.csv (docs/trackers.md).'),
-  sinks: z
-    .array(z.string().min(1))
-    .default([])
-    .describe(
-      "JavaScript files whose default export creates a sink, which receives the run's numbers in addition to its own files (docs/trackers.md). Each runs in a thread of its own. Paths are relative to the configuration file.",
-    ),
-  sinkTimeoutMs: positive()
-    .default(10_000)
-    .describe(
-      'A sink of your own that takes longer than this for one call is left out for the rest of the run.',
-    ),
-  microBatchTokens: count()
-    .default(16_384)
-    .describe(
-      'Maximum tokens per forward and backward pass. Affects memory and speed, never the gradient. The run lowers it when memory runs out.',
-    ),
-  memoryLimitBytes: count()
-    .nullable()
-    .default(null)
-    .describe(
-      "Maximum bytes of the engine's tensors; work that needs more is split into smaller parts. null: whatever the device has.",
-    ),
-  nonFinitePolicy: z
-    .enum(['skip', 'stop', 'rollback'])
-    .default('skip')
-    .describe(
-      'What to do after a refused step, one rejected because a number in it was not finite (nothing of it is ' +
-        'applied): continue with the next step, stop, or roll back to a checkpoint with other seeds (counts ' +
-        'towards maxRollbacks).',
-    ),
-  maxNonFiniteSteps: count()
-    .default(10)
-    .describe(
-      'Under `skip`: stop after this many refused steps in a row, because then the weights are at fault.',
-    ),
-  device: z
-    .string()
-    .regex(/^(auto|cpu|cuda(:\d+)?)$/, 'auto, cpu, cuda or cuda:<n>')
-    .default('auto')
-    .describe('Where to run: auto, cpu, cuda or cuda:<n>.'),
-  threads: count().nullable().default(null).describe("Number of the engine's CPU threads; null: all cores."),
-  dtype: z
-    .enum(['float32', 'bfloat16', 'float64'])
-    .nullable()
-    .default(null)
-    .describe("Type of the base weights; null: the model's own (float32 for the tiny model)."),
+  evalColumns: orNull(columnNames).describe('Like `columns`, for `evalDataset`; null: the usual names.'),
+  evalProblems: orElse(count(0), 500).describe('Number of problems in the greedy evaluation; 0: none.'),
+  evalSampledProblems: orElse(count(0), 0).describe(
+    'Number of problems in the evaluation sampled at temperature 1; 0: none.',
+  ),
+  evalMaxNewTokens: orElse(count(), 16_384).describe('Maximum new tokens per completion in evaluations.'),
+  completionsSteps: orElse(count(0), 10).describe('Steps between completion tables; 0: none.'),
+  logCompletions: orElse(count(0), 50).describe(
+    'Steps between completions that are printed, one each time; 0: none.',
+  ),
+  tensorboard: flag(true).describe(
+    "Write TensorBoard's event file to `tensorboard/` in the run's folder (docs/trackers.md).",
+  ),
+  csv: flag(false).describe('Also write the metrics as a table, metrics.csv (docs/trackers.md).'),
+  sinks: orElse(z.array(text()), []).describe(
+    "JavaScript files whose default export creates a sink, which receives the run's numbers in addition to its own files (docs/trackers.md). Each runs in a thread of its own. Paths are relative to the configuration file.",
+  ),
+  sinkTimeoutMs: orElse(positive(), 10_000).describe(
+    'A sink of your own that takes longer than this for one call is left out for the rest of the run.',
+  ),
+  microBatchTokens: orElse(count(), 16_384).describe(
+    'Maximum tokens per forward and backward pass. Affects memory and speed, never the gradient. The run lowers it when memory runs out.',
+  ),
+  memoryLimitBytes: orNull(count()).describe(
+    "Maximum bytes of the engine's tensors; work that needs more is split into smaller parts. null: whatever the device has.",
+  ),
+  nonFinitePolicy: oneOf('skip', 'stop', 'rollback').describe(
+    'What to do after a refused step, one rejected because a number in it was not finite (nothing of it is ' +
+      'applied): continue with the next step, stop, or roll back to a checkpoint with other seeds (counts ' +
+      'towards maxRollbacks).',
+  ),
+  maxNonFiniteSteps: orElse(count(), 10).describe(
+    'Under `skip`: stop after this many refused steps in a row, because then the weights are at fault.',
+  ),
+  device: orElse(
+    z.string().regex(/^(auto|cpu|cuda(:\d+)?)$/, 'auto, cpu, cuda or cuda:<n>'),
+    'auto',
+  ).describe('Where to run: auto, cpu, cuda or cuda:<n>.'),
+  threads: orNull(count()).describe("Number of the engine's CPU threads; null: all cores."),
+  dtype: orNull(z.enum(['float32', 'bfloat16', 'float64'])).describe(
+    "Type of the base weights; null: the model's own (float32 for the tiny model).",
+  ),
 };
 
 /** The fields by heading, in the order of the documentation. */

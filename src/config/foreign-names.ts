@@ -2,12 +2,12 @@
  * Settings of others that have no counterpart here, by the reason: of TRL 1.13 and what it takes over from transformers
  * and PEFT, and the most common ones of other programs that train with GRPO. docs/from-trl.md lists them.
  */
-type Reasons = Readonly<Record<string, string>>;
+type Lists = Readonly<Record<string, string>>;
 
 const words = (text: string): string[] => text.trim().split(/\s+/);
 
 /** Reason -> names. */
-const TRL: Reasons = {
+const TRL: Lists = {
   'the sampler is part of the engine and uses the weights being trained':
     'cache_implementation transformers_continuous_batching_config use_transformers_continuous_batching use_transformers_paged vllm_enable_sleep_mode vllm_group_port vllm_max_model_length vllm_model_impl vllm_server_base_url vllm_server_host vllm_server_port vllm_server_timeout vllm_structured_outputs_regex vllm_tensor_parallel_size',
   'a run uses one device':
@@ -60,7 +60,7 @@ const TRL: Reasons = {
 };
 
 /** Older names of TRL and transformers, which people still type. */
-const OLDER: Reasons = {
+const OLDER: Lists = {
   'TensorBoard reads RUN/tensorboard': 'logging_dir',
   'a new run gets a new folder and never writes over another': 'overwrite_output_dir',
   'weights are always saved as safetensors': 'save_safetensors',
@@ -72,7 +72,7 @@ const OLDER: Reasons = {
 };
 
 /** By the program they belong to: Unsloth, LLaMA-Factory, verl, OpenRLHF, prime-rl, Axolotl, ms-swift. */
-const OTHERS: Reasons = {
+const OTHERS: Lists = {
   'metrics go to metrics.jsonl, TensorBoard and `sinks` of your own (examples/ has one for Weights & Biases)':
     'wandb wandb_project wandb_run_name wandb_entity use_wandb wandb_name swanlab mlflow trackio comet project_name experiment_name logger',
   'the base is not quantised':
@@ -92,10 +92,9 @@ const OTHERS: Reasons = {
     'stage rlhf_type rl finetuning_type train_type',
 };
 
-const entriesOf = (reasons: Reasons): [name: string, reason: string][] =>
-  Object.entries(reasons).flatMap(([reason, names]) =>
-    words(names).map((name): [string, string] => [name, reason]),
-  );
+/** Every name with what it is listed under. */
+const entriesOf = (lists: Lists): [name: string, of: string][] =>
+  Object.entries(lists).flatMap(([of, names]) => words(names).map((name): [string, string] => [name, of]));
 
 /** Names of TRL, transformers and PEFT without a counterpart, and why. */
 export const TRL_ABSENT: ReadonlyMap<string, string> = new Map([...entriesOf(OLDER), ...entriesOf(TRL)]);
@@ -103,50 +102,28 @@ export const TRL_ABSENT: ReadonlyMap<string, string> = new Map([...entriesOf(OLD
 /** Names of other programs without a counterpart, and why. */
 export const OTHER_ABSENT: ReadonlyMap<string, string> = new Map(entriesOf(OTHERS));
 
-/** Names of other programs for settings of ours. */
-export const OTHER_NAMES: Readonly<Record<string, string>> = {
-  train_batch_size: 'promptsPerStep',
-  rollout_batch_size: 'promptsPerStep',
-  n_samples_per_prompt: 'numGenerations',
-  rollouts_per_example: 'numGenerations',
-  group_size: 'numGenerations',
-  max_response_length: 'maxCompletionLength',
-  generate_max_len: 'maxCompletionLength',
-  max_new_tokens: 'maxCompletionLength',
-  max_tokens: 'maxCompletionLength',
-  prompt_max_len: 'maxPromptLength',
-  max_prompt_len: 'maxPromptLength',
-  kl_coef: 'beta',
-  init_kl_coef: 'beta',
-  kl_loss_coef: 'beta',
-  clip_ratio: 'epsilon',
-  eps_clip: 'epsilon',
-  clip_ratio_low: 'epsilon',
-  clip_ratio_high: 'epsilonHigh',
-  lr: 'learningRate',
-  actor_learning_rate: 'learningRate',
-  ppo_epochs: 'numIterations',
-  grad_clip: 'maxGradNorm',
-  max_norm: 'maxGradNorm',
-  total_training_steps: 'maxSteps',
-  total_epochs: 'maxSteps',
-  num_episodes: 'maxSteps',
-  max_epochs: 'maxSteps',
-  epochs: 'maxSteps',
-  test_freq: 'evalSteps',
-  save_freq: 'saveSteps',
-  train_files: 'dataset',
-  val_files: 'evalDataset',
-  prompt_data: 'dataset',
-  pretrain: 'model',
-  base_model: 'model',
-  model_name: 'model',
-  model_path: 'model',
-  lora_rank: 'loraRank',
-  input_key: 'columns',
-  label_key: 'columns',
-  reward_function: 'reward',
-  reward_fn: 'reward',
-  custom_reward_function: 'reward',
-  remote_rm_url: 'reward',
+/** Setting of ours -> its names in other programs. */
+const NAMES: Lists = {
+  promptsPerStep: 'train_batch_size rollout_batch_size',
+  numGenerations: 'n_samples_per_prompt rollouts_per_example group_size',
+  maxCompletionLength: 'max_response_length generate_max_len max_new_tokens max_tokens',
+  maxPromptLength: 'prompt_max_len max_prompt_len',
+  beta: 'kl_coef init_kl_coef kl_loss_coef',
+  epsilon: 'clip_ratio eps_clip clip_ratio_low',
+  epsilonHigh: 'clip_ratio_high',
+  learningRate: 'lr actor_learning_rate',
+  numIterations: 'ppo_epochs',
+  maxGradNorm: 'grad_clip max_norm',
+  maxSteps: 'total_training_steps total_epochs num_episodes max_epochs epochs',
+  evalSteps: 'test_freq',
+  saveSteps: 'save_freq',
+  dataset: 'train_files prompt_data',
+  evalDataset: 'val_files',
+  model: 'pretrain base_model model_name model_path',
+  loraRank: 'lora_rank',
+  columns: 'input_key label_key',
+  reward: 'reward_function reward_fn custom_reward_function remote_rm_url',
 };
+
+/** Names of other programs for settings of ours. */
+export const OTHER_NAMES: Readonly<Record<string, string>> = Object.fromEntries(entriesOf(NAMES));

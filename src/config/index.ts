@@ -5,7 +5,7 @@ export { configJsonSchema } from './json-schema';
 export type { ConfigInput } from './options.generated';
 export { TRL_ABSENT } from './foreign-names';
 export { trlHint, TRL_SETTINGS } from './trl-names';
-export type { MonitorInput } from './guard-fields';
+export type { MonitorInput, MonitorSettings } from './guard-fields';
 export { PHASES, type Phase } from './watchdog-fields';
 export { describeConfig, describeConfigMarkdown, fieldLists } from './describe';
 export { parseAssignments, readConfigFile } from './load';

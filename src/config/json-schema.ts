@@ -1,7 +1,4 @@
-/**
- * The configuration as a JSON Schema (draft 7, which editors read); all documentation of it is generated from
- * this.
- */
+/** The configuration as a JSON Schema (draft 7, which editors read), from which its documentation is made. */
 import { z } from 'zod';
 import { configSchema } from './fields';
 import { trlNameOf } from './trl-names';
@@ -20,17 +17,6 @@ export interface JsonSchema {
   description?: string;
   default?: unknown;
 }
-
-const UNITS: readonly (readonly [RegExp, string])[] = [
-  [/Ms$/, 'milliseconds'],
-  [/Bytes$/, 'bytes'],
-  [/(Tokens|Length)$/, 'tokens'],
-  [/Steps$/, 'steps'],
-];
-
-/** The unit that the name of a numeric setting implies, or null. */
-export const unitOf = (setting: string): string | null =>
-  UNITS.find(([pattern]) => pattern.test(setting))?.[1] ?? null;
 
 type ObjectSchema = JsonSchema & { properties: Record<string, JsonSchema> };
 

@@ -63,48 +63,39 @@ function withModulePaths(values: Values, folder: string): ConfigInput {
   return { ...values, ...paths };
 }
 
-/**
- * Splits a path at dots. A reward's name may itself contain dots, so in `rewardParams` everything up to the
- * last dot is the name.
- */
+/** Splits a path at dots, of which a reward's name may have some: in `rewardParams` the last one counts. */
 function splitPath(path: string): string[] {
   const keys = path.split('.');
   if (keys[0] !== 'rewardParams' || keys.length <= 3) return keys;
   return ['rewardParams', keys.slice(1, -1).join('.'), keys.at(-1)!];
 }
 
+const badAssignment = (assignment: string, fault: string, options?: { cause: unknown }) =>
+  new AcoerError('BAD_CONFIG', `--set ${assignment}: ${fault}`, options);
+
 function assign(target: Values, keys: readonly string[], value: unknown, assignment: string): void {
   let place: Values = target;
   for (const key of keys.slice(0, -1)) {
     const next = place[key] ?? (place[key] = {});
     if (typeof next !== 'object' || next === null) {
-      throw new AcoerError('BAD_CONFIG', `--set ${assignment}: \`${key}\` is not a group of settings.`);
+      throw badAssignment(assignment, `\`${key}\` is not a group of settings.`);
     }
     place = next as Values;
   }
   place[keys.at(-1)!] = value;
 }
 
-/**
- * `path=value` assignments as a configuration layer. Values are parsed as YAML (numbers, true, null, [lists],
- * {maps}), anything else is text.
- */
+/** `path=value` assignments as a layer. Values are YAML: numbers, true, null, [lists], {maps}, else text. */
 export function parseAssignments(assignments: readonly string[]): ConfigInput {
   const values: Values = {};
   for (const assignment of assignments) {
     const equals = assignment.indexOf('=');
     if (equals <= 0) {
-      throw new AcoerError(
-        'BAD_CONFIG',
-        `--set ${assignment}: expected path=value, e.g. --set learningRate=1e-4`,
-      );
+      throw badAssignment(assignment, 'expected path=value, e.g. --set learningRate=1e-4');
     }
     const keys = splitPath(assignment.slice(0, equals).trim());
     if (keys.some((key) => key === '' || key === '__proto__')) {
-      throw new AcoerError(
-        'BAD_CONFIG',
-        `--set ${assignment}: the path has an empty or forbidden component.`,
-      );
+      throw badAssignment(assignment, 'the path has an empty or forbidden component.');
     }
     assign(values, keys, parseScalar(assignment.slice(equals + 1), assignment), assignment);
   }
@@ -113,9 +104,7 @@ export function parseAssignments(assignments: readonly string[]): ConfigInput {
 
 function parseScalar(text: string, assignment: string): unknown {
   const refusal = (fault: unknown) =>
-    new AcoerError('BAD_CONFIG', `--set ${assignment}: cannot parse the value: ${yamlFault(fault)}`, {
-      cause: fault,
-    });
+    badAssignment(assignment, `cannot parse the value: ${yamlFault(fault)}`, { cause: fault });
   const value: unknown = parseYaml(text, refusal);
   // YAML parses an empty value as null; on the command line it means an empty string.
   return text.trim() === '' ? '' : value;

@@ -1,6 +1,4 @@
-/**
- * Minimum number of insertions, deletions, substitutions and swaps of adjacent characters that turn a into b.
- */
+/** The fewest insertions, deletions, substitutions and swaps of adjacent characters that turn a into b. */
 function editDistance(a: string, b: string): number {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)];
   for (let i = 1; i <= a.length; i++) {
@@ -20,10 +18,7 @@ function editDistance(a: string, b: string): number {
 /** A name without case and separators. */
 export const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '');
 
-/**
- * The candidate most similar to `name`, or null when none is close. Case and separators are ignored, so TRL's
- * snake_case names match ours.
- */
+/** The candidate most similar to `name`, whatever its case and separators (as TRL's); null: none is close. */
 export function nearestName(name: string, candidates: readonly string[]): string | null {
   const wanted = plain(name);
   let best: string | null = null;

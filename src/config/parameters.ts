@@ -3,10 +3,7 @@ import type { z } from 'zod';
 
 import { badConfig, problemsOf } from './problems';
 
-/**
- * The validated parameters with defaults filled in. Throws BAD_CONFIG listing every invalid one as a setting
- * below `path`.
- */
+/** The parameters with defaults filled in. @throws BAD_CONFIG with all that is wrong below `path` */
 export function bindParameters<Schema extends z.ZodObject>(
   path: string,
   schema: Schema,

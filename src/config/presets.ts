@@ -1,7 +1,4 @@
-/**
- * Named starting points. A setting that a preset does not name has the schema's default, which is the paper's
- * value.
- */
+/** Named starting points. What a preset does not name has the schema's default, the paper's value. */
 import type { ConfigInput } from './options.generated';
 
 /**
@@ -34,10 +31,7 @@ const tiny: ConfigInput = {
   monitor: { preset: 'embedded' },
 };
 
-/**
- * `tiny` with TRL's epsilon and a higher, constant rate, where alpha hardly affects groups of correct
- * answers.
- */
+/** `tiny` with TRL's epsilon and a higher, constant rate: alpha hardly affects groups of correct answers. */
 const slide: ConfigInput = {
   ...tiny,
   advantageEpsilon: 1e-4,
@@ -90,9 +84,7 @@ export const PRESETS: Readonly<Record<string, Preset>> = {
   },
 };
 
-/**
- * The preset used when none is named: tiny for the embedded model (also when no model is named), else paper.
- */
+/** The preset when none is named: tiny for the embedded model or when no model is named, else paper. */
 export function defaultPreset(model: unknown): string {
   return model === undefined || model === 'tiny' ? 'tiny' : 'paper';
 }

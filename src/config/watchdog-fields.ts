@@ -1,5 +1,6 @@
 /** Settings of the watchdog: how long a phase of a run may go without progress, and what happens then. */
 import { z } from 'zod';
+import { orElse, positive } from './kinds';
 
 /** The phases of a run, in the order a step goes through them. */
 export const PHASES = [
@@ -18,7 +19,7 @@ export const PHASES = [
 
 export type Phase = (typeof PHASES)[number];
 
-const limitMs = () => z.number().positive().nullable();
+const limitMs = () => positive().nullable();
 
 const phaseLimits = z.strictObject(
   Object.fromEntries(
@@ -30,20 +31,13 @@ const phaseLimits = z.strictObject(
 );
 
 export const watchdogFields = {
-  watchdogMs: limitMs()
-    .default(600_000)
-    .describe(
-      'A phase that makes no progress for this long counts as hung. The limit is raised where the model, the device or the phase so far suggest that more is needed (docs/resume.md). null: nothing is watched.',
-    ),
-  watchdogPhaseMs: phaseLimits
-    .default({})
-    .describe(
-      `Limits for single phases, applied exactly as given: ${PHASES.join(', ')}; null: that phase is not watched.`,
-    ),
-  onHang: z
-    .enum(['warn', 'stop'])
-    .default('stop')
-    .describe(
-      'What to do when a phase has hung: warn and keep waiting, or end the run so that it can be resumed.',
-    ),
+  watchdogMs: orElse(limitMs(), 600_000).describe(
+    'A phase that makes no progress for this long counts as hung. The limit is raised where the model, the device or the phase so far suggest that more is needed (docs/resume.md). null: nothing is watched.',
+  ),
+  watchdogPhaseMs: orElse(phaseLimits, {}).describe(
+    `Limits for single phases, applied exactly as given: ${PHASES.join(', ')}; null: that phase is not watched.`,
+  ),
+  onHang: orElse(z.enum(['warn', 'stop']), 'stop').describe(
+    'What to do when a phase has hung: warn and keep waiting, or end the run so that it can be resumed.',
+  ),
 };

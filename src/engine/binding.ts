@@ -1,37 +1,47 @@
 /**
- * The whole native boundary as types, and the only file that loads the addon.
+ * The native boundary as types, and the only file that loads the addon. What callers see as it crosses the boundary is in
+ * `types.ts`.
  *
  * Every value is copied across; no tensor memory is shared. Flat arrays come with offsets: the ids of
  * sequence b are `ids[offsets[b] .. offsets[b + 1])`, and "per token" arrays hold one number per completion
- * token (from `promptLengths[b]` on), sequences end to end. Seeds are unsigned 64-bit. A test compares
- * `NATIVE_ENGINE_METHODS` with the methods of the loaded addon.
+ * token (from `promptLengths[b]` on), sequences end to end. Seeds are unsigned 64-bit.
  */
 import { loadAddonFile } from '../base/addon';
-import type { TargetModule } from './types';
+import type {
+  GeneratedSequence,
+  GenerateProgress,
+  GenerateStats,
+  LoraMatrix,
+  MachineCeilings,
+  MemoryReport,
+  PackedSequences,
+  SamplingOptions,
+  StepResult,
+  TokenValues,
+} from './types';
 
 export type Dtype = 'float32' | 'bfloat16' | 'float64';
 
-export type ErrorCodeName =
-  | 'BAD_ARGUMENT'
-  | 'BAD_SHAPE'
-  | 'BAD_FILE'
-  | 'OUT_OF_MEMORY'
-  | 'NOT_FINITE'
-  | 'DISPOSED'
-  | 'CANCELLED'
-  | 'ENGINE_BUSY'
-  | 'DEVICE'
-  | 'LOAD_FAILED'
-  | 'INTERNAL';
+export const NATIVE_ERROR_CODES = [
+  'BAD_ARGUMENT',
+  'BAD_SHAPE',
+  'BAD_FILE',
+  'OUT_OF_MEMORY',
+  'NOT_FINITE',
+  'DISPOSED',
+  'CANCELLED',
+  'ENGINE_BUSY',
+  'DEVICE',
+  'LOAD_FAILED',
+  'INTERNAL',
+] as const;
+export type ErrorCodeName = (typeof NATIVE_ERROR_CODES)[number];
 
 /** Handles are small integers that belong to one native engine. */
 export type ModelId = number & { readonly __model: unique symbol };
 export type PolicyId = number & { readonly __policy: unique symbol };
 
-/**
- * How rotary frequencies are stretched for contexts beyond the `originalPositions` of pre-training; see
- * native/core/ops/rope.cpp.
- */
+/** How rotary frequencies are stretched beyond pre-training's positions; see native/core/ops/rope.cpp. */
 export type NativeRopeScaling =
   | {
       kind: 'llama3';
@@ -99,15 +109,6 @@ export interface NativeTensorTable {
   tensors: NativeStoredTensor[];
 }
 
-/** A linear that LoRA adapts: a pair of `rank`, scaled by `alpha / rank` (rsLoRA: by `alpha / sqrt(rank)`). */
-export interface NativeLoraMatrix {
-  /** From 0. */
-  layer: number;
-  module: TargetModule;
-  rank: number;
-  alpha: number;
-}
-
 export interface NativePolicyOptions {
   kind: 'lora' | 'full';
   rank: number;
@@ -117,7 +118,7 @@ export interface NativePolicyOptions {
   dropout: number;
   targets: string[];
   /** What is adapted; empty: `targets` in every layer, all with `rank` and `alpha`. */
-  matrices: NativeLoraMatrix[];
+  matrices: LoraMatrix[];
   seed: bigint;
   beta1: number;
   beta2: number;
@@ -133,21 +134,7 @@ export interface NativePolicyInfo {
   rslora: boolean;
   targets: string[];
   /** All linears that are adapted, by layer; empty for a full policy. */
-  matrices: NativeLoraMatrix[];
-}
-
-export interface NativeSequences {
-  ids: Int32Array;
-  offsets: Int32Array;
-  promptLengths: Int32Array;
-}
-
-export interface NativeSampling {
-  temperature: number;
-  topK: number;
-  topP: number;
-  minP: number;
-  repetitionPenalty: number;
+  matrices: LoraMatrix[];
 }
 
 export interface NativeGenerateRequest {
@@ -157,34 +144,8 @@ export interface NativeGenerateRequest {
   seed: bigint;
   maxNewTokens: number;
   stopIds: Int32Array;
-  sampling: NativeSampling;
+  sampling: SamplingOptions;
   policy: PolicyId | null;
-}
-
-export interface NativeSequence {
-  request: number;
-  sample: number;
-  ids: Int32Array;
-  logprobs: Float64Array;
-  entropies: Float64Array;
-  finish: 'stop' | 'length' | 'cancelled';
-}
-
-export interface NativeGenerateStats {
-  /** Prefilled, each prompt once. */
-  promptTokens: number;
-  /** Of prompts, taken from caches that a decoder kept instead (`keepBytes`). */
-  keptTokens: number;
-  newTokens: number;
-  decodeSteps: number;
-  peakSlots: number;
-  prefillMs: number;
-  decodeMs: number;
-  /**
-   * Why a GPU decoded without acoer's CUDA kernels or without graphs of them, in one sentence; empty if it did not,
-   * and on a CPU.
-   */
-  fallback: string;
 }
 
 /** What an open decoder tells; a request's number is its place among all that were added, refused ones included. */
@@ -193,7 +154,7 @@ export type NativeDecoderEvent =
   | { kind: 'open' }
   | NativeNewTokens
   /** A sequence has ended; all its tokens came before. */
-  | { kind: 'sequence'; sequence: NativeSequence }
+  | { kind: 'sequence'; sequence: GeneratedSequence }
   /** The request is not allowed. */
   | { kind: 'refused'; request: number; error: Error };
 
@@ -204,51 +165,6 @@ export interface NativeNewTokens {
   sample: number;
   ids: Int32Array;
   logprobs: Float64Array;
-}
-
-/** How far a call of `generate` has come; on a GPU as of the host's last look, every eight tokens. */
-export interface NativeGenerateProgress {
-  /** Sequences that have ended; each has been given to `onSequence`. */
-  ended: number;
-  total: number;
-  /** Prompt tokens prefilled; on a GPU that work may only have been started. */
-  promptTokens: number;
-  /** For each sequence being decoded three numbers: request, sample, new tokens so far. */
-  inFlight: Int32Array;
-}
-
-/** One number per completion token. */
-export interface NativeTokenValues {
-  /** Log-probs of the tokens under the policy at the given temperature. */
-  logprobs: Float64Array;
-  /** Entropies, in nats, of the distributions the tokens were drawn from. */
-  entropies: Float64Array;
-}
-
-export interface NativeStepResult {
-  gradNorm: number;
-  applied: boolean;
-}
-
-export interface NativeMemory {
-  /** Bytes of weights, adapters, optimiser state and caches held by this engine. */
-  engineBytes: number;
-  residentBytes: number;
-  peakResidentBytes: number;
-  deviceFreeBytes: number;
-  deviceTotalBytes: number;
-  /**
-   * Bytes of all live tensors, including those of a call in progress, and the peak so far; null on a CPU
-   * without a memory limit.
-   */
-  tensorBytes: number | null;
-  peakTensorBytes: number | null;
-}
-
-/** The measured peak rates of the machine (native/core/base/ceilings.h). */
-export interface NativeCeilings {
-  readBytesPerSecond: number;
-  matmulFlopsPerSecond: number;
 }
 
 export interface NativeDeviceInfo {
@@ -287,9 +203,9 @@ export interface NativeEngine {
       /** Milliseconds between two calls of `onProgress`; read only with it. */
       progressEveryMs?: number;
     },
-    onSequence: (sequence: NativeSequence) => void,
-    onProgress?: (progress: NativeGenerateProgress) => void,
-  ): Promise<NativeGenerateStats>;
+    onSequence: (sequence: GeneratedSequence) => void,
+    onProgress?: (progress: GenerateProgress) => void,
+  ): Promise<GenerateStats>;
   /** One call until the decoder is closed and has answered what was added; other calls wait for it. */
   openDecoder(
     args: {
@@ -305,28 +221,28 @@ export interface NativeEngine {
       job: number;
     },
     onEvent: (event: NativeDecoderEvent) => void,
-  ): Promise<NativeGenerateStats>;
+  ): Promise<GenerateStats>;
   /** These three name the job that opened the decoder, and throw DISPOSED once it has ended. */
   addRequests(args: { job: number; requests: NativeGenerateRequest[]; streams: boolean }): void;
   cancelRequest(args: { job: number; request: number }): void;
   closeDecoder(args: { job: number }): void;
   score(
-    args: NativeSequences & {
+    args: PackedSequences & {
       model: ModelId;
       policy: PolicyId | null;
       temperature: number;
       job: number;
     },
-  ): Promise<NativeTokenValues>;
+  ): Promise<TokenValues>;
   /** Like `score`, and keeps in the policy what `backward` needs, replacing what an earlier call kept. */
   forward(
-    args: NativeSequences & {
+    args: PackedSequences & {
       policy: PolicyId;
       temperature: number;
       dropoutSeed: bigint | null;
       job: number;
     },
-  ): Promise<NativeTokenValues>;
+  ): Promise<TokenValues>;
   /** Adds the gradient of sum(dLogprobs * logprobs) of the last `forward`, and drops what that kept. */
   backward(args: { policy: PolicyId; dLogprobs: Float64Array; job: number }): Promise<void>;
   step(args: {
@@ -334,7 +250,7 @@ export interface NativeEngine {
     learningRate: number;
     weightDecay: number;
     maxGradNorm: number;
-  }): Promise<NativeStepResult>;
+  }): Promise<StepResult>;
   zeroGradients(args: { policy: PolicyId }): Promise<void>;
   /** Copies of the accumulated gradients by parameter name; for tests and diagnostics. */
   gradients(args: { policy: PolicyId }): Promise<TensorTable>;
@@ -344,41 +260,13 @@ export interface NativeEngine {
   restoreOptimizer(args: { policy: PolicyId; tensors: NativeTensorTable }): Promise<void>;
   disposePolicy(args: { policy: PolicyId }): Promise<void>;
   disposeModel(args: { model: ModelId }): Promise<void>;
-  memory(): Promise<NativeMemory>;
+  memory(): Promise<MemoryReport>;
   /** A measurement of about a second, for benchmarks. */
-  measureCeilings(args: { dtype: Dtype; job: number }): Promise<NativeCeilings>;
+  measureCeilings(args: { dtype: Dtype; job: number }): Promise<MachineCeilings>;
   cancel(job: number): void;
   /** Cancels running calls, waits for the engine thread and frees everything. Idempotent. */
   dispose(): Promise<void>;
 }
-
-export const NATIVE_ENGINE_METHODS = [
-  'deviceInfo',
-  'loadModel',
-  'createPolicy',
-  'loadAdapter',
-  'generate',
-  'openDecoder',
-  'addRequests',
-  'cancelRequest',
-  'closeDecoder',
-  'score',
-  'forward',
-  'backward',
-  'step',
-  'zeroGradients',
-  'gradients',
-  'savePolicy',
-  'saveOptimizer',
-  'restorePolicy',
-  'restoreOptimizer',
-  'disposePolicy',
-  'disposeModel',
-  'memory',
-  'measureCeilings',
-  'cancel',
-  'dispose',
-] as const satisfies readonly (keyof NativeEngine)[];
 
 export interface NativeBuildInfo {
   libtorch: string;

@@ -6,9 +6,7 @@ import type { CallOptions } from './types';
 
 const cancelled = (): AcoerError => new AcoerError('CANCELLED', 'the call was cancelled');
 
-/**
- * Throws if the call was aborted before its job reached the engine, when cancelling the job has no effect.
- */
+/** Throws if the call was aborted before its job reached the engine: cancelling has no effect then. */
 function refuseAborted({ signal }: CallOptions): void {
   if (signal?.aborted === true) throw cancelled();
 }
@@ -131,5 +129,28 @@ export class Calls {
   }
 }
 
-/** Frees the native memory of garbage-collected model and policy objects. */
-export const collected = new FinalizationRegistry<() => Promise<void>>((free) => void free());
+/** Frees the native memory of objects that nobody disposed of. */
+const collected = new FinalizationRegistry<() => Promise<void>>((free) => void free());
+
+/** What has native memory: freed once, by `dispose` or when it is garbage-collected. */
+export abstract class NativeObject implements AsyncDisposable {
+  protected disposed: Promise<void> | undefined;
+
+  /** @param free must not hold this object */
+  constructor(
+    protected readonly calls: Calls,
+    private readonly free: (native: NativeEngine) => Promise<void>,
+  ) {
+    collected.register(this, () => calls.free(free), this);
+  }
+
+  dispose(): Promise<void> {
+    collected.unregister(this);
+    this.disposed ??= this.calls.free(this.free);
+    return this.disposed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
+  }
+}

@@ -1,23 +1,25 @@
 /** An open decoder over the addon: requests that arrive while others decode. */
 import { AcoerError, errorCode } from '../base/errors';
-import type {
-  NativeDecoderEvent,
-  NativeEngine,
-  NativeGenerateRequest,
-  NativeGenerateStats,
-  NativeSequence,
-} from './binding';
+import type { NativeDecoderEvent, NativeEngine, NativeGenerateRequest } from './binding';
 import { callSite, engineError, type CallSite } from './errors';
 import type { Calls } from './calls';
 import { ADD_OPTIONS, needOptions, needRequest } from './options';
-import type { AddedRequest, AddOptions, CallOptions, Decoder, GenerateRequest } from './types';
+import type {
+  AddedRequest,
+  AddOptions,
+  CallOptions,
+  Decoder,
+  GeneratedSequence,
+  GenerateRequest,
+  GenerateStats,
+} from './types';
 
 /** What is known of a request that has not ended. */
 interface Pending extends AddOptions {
-  sequences: NativeSequence[];
+  sequences: GeneratedSequence[];
   /** Samples still to come. */
   left: number;
-  resolve(sequences: NativeSequence[]): void;
+  resolve(sequences: GeneratedSequence[]): void;
   reject(error: unknown): void;
   forgetSignal(): void;
   site: CallSite;
@@ -30,7 +32,7 @@ export class NativeDecoder implements Decoder {
   private nextId = 0;
   /** Of the call that lasts until the decoder is closed. */
   private job = 0;
-  private ended: Promise<NativeGenerateStats> | undefined;
+  private ended: Promise<GenerateStats> | undefined;
   private closed = false;
 
   private constructor(
@@ -70,7 +72,7 @@ export class NativeDecoder implements Decoder {
     const streams = options.onTokens !== undefined;
     this.calls.native.addRequests({ job: this.job, requests: [complete], streams });
     const id = this.nextId++;
-    const sequences = new Promise<NativeSequence[]>((resolve, reject) => {
+    const sequences = new Promise<GeneratedSequence[]>((resolve, reject) => {
       this.pending.set(id, {
         ...options,
         sequences: [],
@@ -91,7 +93,7 @@ export class NativeDecoder implements Decoder {
       this.tell(() => this.calls.native.cancelRequest({ job: this.job, request: id }));
   }
 
-  async close(): Promise<NativeGenerateStats> {
+  async close(): Promise<GenerateStats> {
     if (!this.closed) {
       this.closed = true;
       this.tell(() => this.calls.native.closeDecoder({ job: this.job }));

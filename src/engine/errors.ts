@@ -1,20 +1,6 @@
 /** Converts native errors to AcoerErrors with the same code and message, the caller's stack and the cause. */
 import { AcoerError, errorCode, errorMessage } from '../base/errors';
-import type { ErrorCodeName } from './binding';
-
-const NATIVE_CODES: ReadonlySet<string> = new Set<ErrorCodeName>([
-  'BAD_ARGUMENT',
-  'BAD_SHAPE',
-  'BAD_FILE',
-  'OUT_OF_MEMORY',
-  'NOT_FINITE',
-  'DISPOSED',
-  'CANCELLED',
-  'ENGINE_BUSY',
-  'DEVICE',
-  'LOAD_FAILED',
-  'INTERNAL',
-]);
+import { NATIVE_ERROR_CODES } from './binding';
 
 /** The stack of a call, captured before it waits, since a native error has no JavaScript stack. */
 export interface CallSite {
@@ -37,20 +23,15 @@ export interface SamplerPlace {
 }
 
 function placeOf(error: unknown): SamplerPlace | null {
-  const { request, sample, token } = (error ?? {}) as Partial<SamplerPlace>;
-  const numbers = [request, sample, token];
-  return numbers.every((value) => typeof value === 'number')
-    ? ({ request, sample, token } as SamplerPlace)
-    : null;
+  const { request, sample, token } = (error ?? {}) as SamplerPlace;
+  const known = [request, sample, token].every((value) => typeof value === 'number');
+  return known ? { request, sample, token } : null;
 }
 
 /** `error` as an AcoerError thrown at `site`; INTERNAL when it has no engine error code. */
 export function engineError(error: unknown, site: CallSite, cause: unknown = error): AcoerError {
-  const code = errorCode(error);
-  const known = code !== undefined && NATIVE_CODES.has(code);
-  const wrapped = new AcoerError(known ? (code as ErrorCodeName) : 'INTERNAL', errorMessage(error), {
-    cause,
-  });
+  const code = NATIVE_ERROR_CODES.find((native) => native === errorCode(error)) ?? 'INTERNAL';
+  const wrapped = new AcoerError(code, errorMessage(error), { cause });
   Object.assign(wrapped, placeOf(error));
   const frames = site.stack?.slice(site.stack.indexOf('\n')) ?? '';
   wrapped.stack = `${wrapped.name} [${wrapped.code}]: ${wrapped.message}${frames}`;

@@ -2,7 +2,7 @@
 import { AcoerError } from '../base/errors';
 import { openAdapter, type TensorNames } from '../models';
 import type { NativeGenerateRequest, NativeModelInfo } from './binding';
-import { type Calls, collected } from './calls';
+import { type Calls, NativeObject } from './calls';
 import { NativeDecoder } from './decoder';
 import {
   DECODER_OPTIONS,
@@ -40,16 +40,13 @@ const SAMPLING_DEFAULTS: SamplingOptions = {
   repetitionPenalty: 1,
 };
 
-export class NativeModel implements Model {
-  private disposed: Promise<void> | undefined;
-
+export class NativeModel extends NativeObject implements Model {
   constructor(
-    private readonly calls: Calls,
+    calls: Calls,
     readonly info: NativeModelInfo,
     private readonly names: TensorNames,
   ) {
-    const model = info.model;
-    collected.register(this, () => calls.free((native) => native.disposeModel({ model })), this);
+    super(calls, (native) => native.disposeModel({ model: info.model }));
   }
 
   async createPolicy(options: PolicyOptions): Promise<Policy> {
@@ -166,16 +163,5 @@ export class NativeModel implements Model {
         }),
       options,
     );
-  }
-
-  dispose(): Promise<void> {
-    collected.unregister(this);
-    const { model } = this.info;
-    this.disposed ??= this.calls.free((native) => native.disposeModel({ model }));
-    return this.disposed;
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.dispose();
   }
 }

@@ -2,7 +2,7 @@
 import { AcoerError, errorCode } from '../base/errors';
 import { openTensorFiles, type TensorNames } from '../models';
 import type { NativePolicyInfo, NativePolicyOptions } from './binding';
-import { type Calls, collected } from './calls';
+import { type Calls, NativeObject } from './calls';
 import { CALL_OPTIONS, FORWARD_OPTIONS, needOptions, needPath, STEP_OPTIONS } from './options';
 import type {
   CallOptions,
@@ -32,20 +32,18 @@ export function policyArguments(options: PolicyOptions): NativePolicyOptions {
   return { kind, ...shape, dropout, seed, beta1, beta2, eps };
 }
 
-export class NativePolicy implements Policy {
+export class NativePolicy extends NativeObject implements Policy {
   version = 0;
   private changes = 0;
-  private disposed: Promise<void> | undefined;
 
   constructor(
-    private readonly calls: Calls,
+    calls: Calls,
     readonly model: Model,
     readonly info: NativePolicyInfo,
     /** For a full policy: maps tensor names in the model's files to the engine's names. */
     private readonly names?: TensorNames,
   ) {
-    const policy = info.policy;
-    collected.register(this, () => calls.free((native) => native.disposePolicy({ policy })), this);
+    super(calls, (native) => native.disposePolicy({ policy: info.policy }));
   }
 
   async forward(sequences: PackedSequences, options: ForwardOptions = {}): Promise<TokenValues> {
@@ -121,23 +119,9 @@ export class NativePolicy implements Policy {
       (native, { table }) => native[method]({ policy, tensors: table }),
     );
   }
-
-  dispose(): Promise<void> {
-    collected.unregister(this);
-    const { policy } = this.info;
-    this.disposed ??= this.calls.free((native) => native.disposePolicy({ policy }));
-    return this.disposed;
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.dispose();
-  }
 }
 
-/**
- * The handle of `policy` for a call on `model`; null for the base model. Handles of other engines are
- * rejected.
- */
+/** The handle of `policy` for a call on `model`; null: the base model. @throws BAD_ARGUMENT */
 export function policyHandle(
   policy: Policy | null | undefined,
   model: Model,

@@ -3,38 +3,15 @@
  * training loop use a deterministic fake. Calls on a busy engine are queued in order.
  */
 import type {
-  NativeLoraMatrix,
   Dtype,
-  NativeCeilings,
   NativeDeviceInfo,
-  NativeGenerateProgress,
-  NativeGenerateStats,
-  NativeMemory,
   NativeModelInfo,
   NativeNewTokens,
   NativePolicyInfo,
-  NativeSampling,
-  NativeSequence,
-  NativeSequences,
-  NativeStepResult,
-  NativeTokenValues,
   TensorTable,
 } from './binding';
 
-export type {
-  Dtype,
-  NativeCeilings as MachineCeilings,
-  NativeGenerateProgress as GenerateProgress,
-  NativeGenerateStats as GenerateStats,
-  NativeLoraMatrix as LoraMatrix,
-  NativeMemory as MemoryReport,
-  NativeSampling as SamplingOptions,
-  NativeSequence as GeneratedSequence,
-  NativeSequences as PackedSequences,
-  NativeStepResult as StepResult,
-  NativeTokenValues as TokenValues,
-  TensorTable,
-} from './binding';
+export type { Dtype, TensorTable } from './binding';
 
 export type DeviceName = 'auto' | 'cpu' | 'cuda' | `cuda:${number}`;
 
@@ -49,6 +26,94 @@ export const TARGET_MODULES = [
   'down_proj',
 ] as const;
 export type TargetModule = (typeof TARGET_MODULES)[number];
+
+/** A linear that LoRA adapts: a pair of `rank`, scaled by `alpha / rank` (rsLoRA: by `alpha / sqrt(rank)`). */
+export interface LoraMatrix {
+  /** From 0. */
+  layer: number;
+  module: TargetModule;
+  rank: number;
+  alpha: number;
+}
+
+export interface PackedSequences {
+  ids: Int32Array;
+  offsets: Int32Array;
+  promptLengths: Int32Array;
+}
+
+export interface SamplingOptions {
+  temperature: number;
+  topK: number;
+  topP: number;
+  minP: number;
+  repetitionPenalty: number;
+}
+
+export interface GeneratedSequence {
+  request: number;
+  sample: number;
+  ids: Int32Array;
+  logprobs: Float64Array;
+  entropies: Float64Array;
+  finish: 'stop' | 'length' | 'cancelled';
+}
+
+export interface GenerateStats {
+  /** Prefilled, each prompt once. */
+  promptTokens: number;
+  /** Of prompts, taken from caches that a decoder kept instead (`keepBytes`). */
+  keptTokens: number;
+  newTokens: number;
+  decodeSteps: number;
+  peakSlots: number;
+  prefillMs: number;
+  decodeMs: number;
+  /** Why a GPU decoded without acoer's CUDA kernels or graphs of them, in a sentence; otherwise empty. */
+  fallback: string;
+}
+
+/** How far a call of `generate` has come; on a GPU as of the host's last look, every eight tokens. */
+export interface GenerateProgress {
+  /** Sequences that have ended; each has been given to `onSequence`. */
+  ended: number;
+  total: number;
+  /** Prompt tokens prefilled; on a GPU that work may only have been started. */
+  promptTokens: number;
+  /** For each sequence being decoded three numbers: request, sample, new tokens so far. */
+  inFlight: Int32Array;
+}
+
+/** One number per completion token. */
+export interface TokenValues {
+  /** Log-probs of the tokens under the policy at the given temperature. */
+  logprobs: Float64Array;
+  /** Entropies, in nats, of the distributions the tokens were drawn from. */
+  entropies: Float64Array;
+}
+
+export interface StepResult {
+  gradNorm: number;
+  applied: boolean;
+}
+
+export interface MemoryReport {
+  /** Bytes of weights, adapters, optimiser state and caches held by this engine. */
+  engineBytes: number;
+  residentBytes: number;
+  peakResidentBytes: number;
+  deviceFreeBytes: number;
+  deviceTotalBytes: number;
+  /** Bytes of all live tensors, now and at the peak; null on a CPU without a memory limit. */
+  tensorBytes: number | null;
+  peakTensorBytes: number | null;
+}
+
+/** The measured peak rates of the machine (native/core/base/ceilings.h). */
+export interface MachineCeilings {
+  readBytesPerSecond: number;
+  matmulFlopsPerSecond: number;
+}
 
 export interface CallOptions {
   signal?: AbortSignal;
@@ -68,7 +133,7 @@ export interface LoraOptions {
    * Exactly what is adapted, each with a rank and alpha of its own, in place of `targetModules` in every layer;
    * `rank` and `alpha` then describe the adapter as a whole only.
    */
-  matrices?: readonly NativeLoraMatrix[];
+  matrices?: readonly LoraMatrix[];
   seed: bigint;
   beta1?: number;
   beta2?: number;
@@ -90,7 +155,7 @@ export interface GenerateRequest {
   seed: bigint;
   maxNewTokens: number;
   stopIds: Int32Array;
-  sampling?: Partial<NativeSampling>;
+  sampling?: Partial<SamplingOptions>;
   policy?: Policy | null;
 }
 
@@ -102,18 +167,15 @@ export const PROGRESS_EVERY_MS = 250;
 export interface GenerateCallOptions extends CallOptions {
   maxSlots?: number;
   kvBytes?: number;
-  /**
-   * false: pass sequences only to `onSequence` and return none, so that long jobs do not keep them. Default
-   * true.
-   */
+  /** false: sequences go to `onSequence` alone, and none are kept and returned. Default true. */
   collect?: boolean;
   /** Called for each sequence when it ends. */
-  onSequence?: (sequence: NativeSequence) => void;
+  onSequence?: (sequence: GeneratedSequence) => void;
   /**
    * Called while tokens are added, at most every `progressEveryMs` and never before the last call has returned:
    * a report that would have to wait is dropped.
    */
-  onProgress?: (progress: NativeGenerateProgress) => void;
+  onProgress?: (progress: GenerateProgress) => void;
   /** Default `PROGRESS_EVERY_MS`. */
   progressEveryMs?: number;
 }
@@ -143,7 +205,7 @@ export interface AddOptions {
   /** Called as tokens are made: one at a time, or up to eight (small models, GPUs). */
   onTokens?: (tokens: NewTokens) => void;
   /** Called for each sequence when it ends. */
-  onSequence?: (sequence: NativeSequence) => void;
+  onSequence?: (sequence: GeneratedSequence) => void;
   /** Cancels this request. */
   signal?: AbortSignal;
 }
@@ -156,7 +218,7 @@ export interface AddedRequest {
    * Its sequences by sample; those that were cancelled have the tokens so far and the finish "cancelled". Rejects with
    * BAD_ARGUMENT when the request is not allowed, with what a callback threw, or with what ended the decoder before its sequences came.
    */
-  readonly sequences: Promise<NativeSequence[]>;
+  readonly sequences: Promise<GeneratedSequence[]>;
 }
 
 /**
@@ -169,13 +231,13 @@ export interface Decoder extends AsyncDisposable {
   /** Ends a request; one that has ended, or never was, is ignored. */
   cancel(id: number): void;
   /** Takes no more requests and resolves when those that were added have ended. Idempotent. */
-  close(): Promise<NativeGenerateStats>;
+  close(): Promise<GenerateStats>;
 }
 
 export interface GenerateResult {
   /** In (request, sample) order. */
-  sequences: NativeSequence[];
-  stats: NativeGenerateStats;
+  sequences: GeneratedSequence[];
+  stats: GenerateStats;
 }
 
 export interface ForwardOptions extends CallOptions {
@@ -204,7 +266,7 @@ export interface Policy extends AsyncDisposable {
    * another forward, a step, `zeroGradients`, `restore` and `dispose` drop it. For a single sequence that
    * does not fit, less is kept and more recomputed.
    */
-  forward(sequences: NativeSequences, options?: ForwardOptions): Promise<NativeTokenValues>;
+  forward(sequences: PackedSequences, options?: ForwardOptions): Promise<TokenValues>;
   /**
    * Adds the gradients of a loss whose derivative with respect to each log-prob of the last `forward` is
    * `dLogprobs`, and drops what that pass kept. On failure it drops that too, and the gradients are
@@ -212,7 +274,7 @@ export interface Policy extends AsyncDisposable {
    * @throws BAD_ARGUMENT without a forward pass, or for a number that is not finite
    */
   backward(dLogprobs: Float64Array, options?: CallOptions): Promise<void>;
-  step(options: StepOptions): Promise<NativeStepResult>;
+  step(options: StepOptions): Promise<StepResult>;
   zeroGradients(): Promise<void>;
   gradients(): Promise<TensorTable>;
   /** One safetensors file; LoRA under PEFT's names in fp32, a full policy under Hugging Face's in `dtype`. */
@@ -232,9 +294,9 @@ export interface Model extends AsyncDisposable {
   /** @throws BAD_ARGUMENT, or OUT_OF_MEMORY when not one sequence of `positions` fits */
   openDecoder(options: DecoderOptions): Promise<Decoder>;
   score(
-    sequences: NativeSequences,
+    sequences: PackedSequences,
     options?: CallOptions & { policy?: Policy | null; temperature?: number },
-  ): Promise<NativeTokenValues>;
+  ): Promise<TokenValues>;
   dispose(): Promise<void>;
 }
 
@@ -246,8 +308,8 @@ export interface DeviceInfo extends NativeDeviceInfo {
 export interface Engine extends AsyncDisposable {
   readonly deviceInfo: DeviceInfo;
   loadModel(directory: string, options?: CallOptions & { dtype?: Dtype }): Promise<Model>;
-  memory(): Promise<NativeMemory>;
+  memory(): Promise<MemoryReport>;
   /** Read bandwidth and matmul rate of the device, measured now (about a second). */
-  measureCeilings(dtype: Dtype, options?: CallOptions): Promise<NativeCeilings>;
+  measureCeilings(dtype: Dtype, options?: CallOptions): Promise<MachineCeilings>;
   dispose(): Promise<void>;
 }

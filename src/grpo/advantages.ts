@@ -117,12 +117,11 @@ export function batchAdvantages(
   settings: AdvantageSettings,
 ): BatchAdvantages {
   const totals = Float64Array.from(rewards.rewards, (reward) => reward.total);
-  const counted = countedCompletions(groups, totals, settings);
+  const countedOf = countedCompletions(groups, totals, settings);
+  const counted = countedOf.flat();
   const places = counted.flatMap((counts, i) => (counts ? [i] : []));
   const graded = groups.map(isGraded);
-  const sizes = slicesOfGroups(groups, counted)
-    .filter((_, g) => graded[g])
-    .map((own) => own.filter(Boolean).length);
+  const sizes = countedOf.filter((_, g) => graded[g]).map((own) => own.filter(Boolean).length);
   const pick = (values: Float64Array) => Float64Array.from(places, (i) => values[i]!);
   const made = ofCounted(rewards, pick, sizes, settings);
   const values = new Float64Array(totals.length);
@@ -149,14 +148,14 @@ function ofCounted(
   return computeAdvantages(pick(totals), sizes, scaleRewards, advantageEpsilon);
 }
 
-/** Per completion: its group is graded and the group filter keeps it. */
+/** Per group and completion: the group is graded and the group filter keeps it. */
 function countedCompletions(
   groups: readonly GroupOutline[],
   totals: Float64Array,
   { numRemainsInGroup: count, groupFilter }: AdvantageSettings,
-): boolean[] {
+): boolean[][] {
   let start = 0;
-  return groups.flatMap((group) => {
+  return groups.map((group) => {
     const first = start;
     start += group.rollouts.length;
     if (!isGraded(group)) return group.rollouts.map(() => false);
@@ -169,9 +168,4 @@ function countedCompletions(
     const kept = new Set(best.slice(0, count));
     return costs.map((_, i) => kept.has(i));
   });
-}
-
-function slicesOfGroups<T>(groups: readonly GroupOutline[], flat: readonly T[]): T[][] {
-  let start = 0;
-  return groups.map(({ rollouts }) => flat.slice(start, (start += rollouts.length)));
 }

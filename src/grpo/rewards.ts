@@ -201,10 +201,7 @@ function observed<T>(observe: () => Work<T>, timeoutMs: number): Promise<T> {
   return withTimeout(begun.value, timeoutMs);
 }
 
-/**
- * The rewards' states after the batch: the one place where a controller advances. The first rank observes, so
- * that no two ranks can have two states.
- */
+/** The rewards' states after the batch: only here does a controller advance, and on the first rank alone. */
 export async function observeBatch(
   groups: readonly Group[],
   weighted: readonly WeightedReward[],

@@ -112,10 +112,7 @@ function mergeResults(total: UpdateResult, shares: readonly ShareResults[]): voi
   total.results = new Map(all.map(({ place, result }) => [total.samples[place]!, result]));
 }
 
-/**
- * [T] for each sample of this rank: 1 for tokens among the `topEntropyQuantile` of all tokens with the
- * highest entropy under the policy.
- */
+/** [T] per sample of this rank: 1 for tokens whose entropy is among the `topEntropyQuantile` highest. */
 async function highEntropyTokens(
   context: UpdateContext,
   samples: readonly Sample[],

@@ -1,6 +1,4 @@
-/**
- * The KL term against the base model: Schulman's k3 estimate, exp(gap) - gap - 1 with gap = ref - logprob.
- */
+/** The KL term against the base: Schulman's k3 estimate, exp(gap) - gap - 1 with gap = ref - logprob. */
 import type { TokenTerm } from './tokens';
 import type { LossSettings } from './types';
 

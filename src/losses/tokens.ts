@@ -1,7 +1,4 @@
-/**
- * The sum over tokens that all of TRL's losses share: importance ratios, the rule for one token, weights, the
- * KL term.
- */
+/** The sum over tokens that TRL's losses share: importance ratios, a token's rule, weights, the KL term. */
 import { needFunction, needObject } from '../base/border';
 import { addKl } from './kl';
 import type { LossBatch, LossResult, LossSettings } from './types';

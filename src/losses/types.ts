@@ -19,15 +19,9 @@ export interface LossBatch {
   oldLogprobs: Float64Array | null;
   /** [N] log-probs of the base model; null when beta is 0. */
   refLogprobs: Float64Array | null;
-  /**
-   * [N] factors on each token's policy loss (corrections.ts); null means 1. vespo includes them in its
-   * weight.
-   */
+  /** [N] factors on each token's policy loss (corrections.ts), in vespo on its weight; null means 1. */
   importanceWeights: Float64Array | null;
-  /**
-   * [N]; 0 drops a token's policy loss, but keeps its KL term and its place in every count (corrections.ts);
-   * null drops none.
-   */
+  /** [N]; 0 drops a token's policy loss, but neither its KL term nor its place in counts; null drops none. */
   kept: Uint8Array | null;
 }
 
@@ -44,10 +38,7 @@ export interface LossSettings {
   beta: number;
   /** Multiply the KL estimate by the importance ratio. */
   klBiasCorrection: boolean;
-  /**
-   * The divisor of the whole update, from `normalizer`, so that splitting into micro-batches cannot change
-   * the gradient.
-   */
+  /** The divisor of the whole update, from `normalizer`, however it is split into micro-batches. */
   normalizer: number;
 }
 

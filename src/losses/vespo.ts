@@ -21,10 +21,7 @@ type Shape = z.output<z.ZodObject<typeof parameters>>;
 
 const clamp = (value: number, low: number, high: number) => Math.min(Math.max(value, low), high);
 
-/**
- * The logarithm of the product of a sequence's ratios, importance weights included. Each term and the sum are
- * bounded.
- */
+/** log of the product of a sequence's ratios and importance weights; each term and the sum are bounded. */
 function logWeight(batch: LossBatch, { from, to }: SequenceTokens): number {
   let total = 0;
   for (let t = from; t < to; t++) {

@@ -1,41 +1,47 @@
 /** Moving averages of batch statistics. Plain JSON. */
-import type { KnownMetrics } from '../base/metric-names';
+import type { KnownMetrics, MetricName } from '../base/metric-names';
 import { READ } from './names';
-import type { MonitorSettings } from './settings';
+import type { MonitorSettings } from '../config';
 
-/** Name in the monitor -> name in metrics.jsonl. */
-const SIGNALS = {
-  accuracy: READ.accuracy,
-  lastingAccuracy: READ.accuracy,
-  accuracySpread: READ.accuracySpread,
-  thinking: READ.thinking,
-  lastingThinking: READ.thinking,
-  thinkingCorrect: READ.thinkingCorrect,
-  recentCorrect: READ.thinkingCorrect,
-  thinkingWrong: READ.thinkingWrong,
-  spreadCorrect: READ.spreadCorrect,
-  spreadWrong: READ.spreadWrong,
-  allWrong: READ.allWrong,
-  allCorrect: READ.allCorrect,
-  brevity: READ.brevity,
-  lastingBrevity: READ.brevity,
-  zeroStd: READ.zeroStd,
-  entropy: READ.entropy,
-  truncated: READ.truncated,
-} as const;
-
-export type Signal = keyof typeof SIGNALS | 'advantage' | 'answer';
+interface SignalInfo {
+  /** The metric averaged, or how to compute it. */
+  of: MetricName | ((metrics: KnownMetrics) => number | undefined);
+  /** Factor on `spanGroups`. */
+  span?: number;
+  /** The metric in which the average is written. */
+  as?: MetricName;
+}
 
 /**
- * Factors on `spanGroups`: brevity may pay for a while in a run whose budget is about to take hold; lengths
- * vary little, and after a fall there are few correct answers to see how short they had become.
+ * Brevity may pay for a while in a run whose budget is about to take hold, so it is also judged over a longer span;
+ * lengths vary little, and after a fall there are few correct answers to see how short they had become.
  */
-const SPANS: Partial<Record<Signal, number>> = {
-  lastingAccuracy: 2.5,
-  lastingBrevity: 2.5,
-  lastingThinking: 2.5,
-  recentCorrect: 0.25,
-};
+const SIGNALS = {
+  accuracy: { of: READ.accuracy, as: 'monitor/accuracy' },
+  lastingAccuracy: { of: READ.accuracy, span: 2.5 },
+  accuracySpread: { of: READ.accuracySpread, as: 'monitor/accuracy_spread' },
+  thinking: { of: READ.thinking, as: 'monitor/thinking' },
+  lastingThinking: { of: READ.thinking, span: 2.5 },
+  thinkingCorrect: { of: READ.thinkingCorrect, as: 'monitor/thinking_correct' },
+  recentCorrect: { of: READ.thinkingCorrect, span: 0.25 },
+  thinkingWrong: { of: READ.thinkingWrong, as: 'monitor/thinking_wrong' },
+  spreadCorrect: { of: READ.spreadCorrect, as: 'monitor/spread_correct' },
+  spreadWrong: { of: READ.spreadWrong, as: 'monitor/spread_wrong' },
+  allWrong: { of: READ.allWrong, as: 'monitor/all_wrong' },
+  allCorrect: { of: READ.allCorrect, as: 'monitor/all_correct' },
+  brevity: { of: READ.brevity, as: 'monitor/brevity' },
+  lastingBrevity: { of: READ.brevity, span: 2.5 },
+  zeroStd: { of: READ.zeroStd, as: 'monitor/zero_std' },
+  entropy: { of: READ.entropy, as: 'monitor/entropy' },
+  truncated: { of: READ.truncated, as: 'monitor/truncated' },
+  advantage: { of: largestAdvantage, as: 'monitor/advantage' },
+  answer: { of: answerOf, as: 'monitor/answer' },
+} as const satisfies Readonly<Record<string, SignalInfo>>;
+
+export type Signal = keyof typeof SIGNALS;
+
+/** Every signal with what is known of it. */
+export const signalEntries = () => Object.entries(SIGNALS) as [Signal, SignalInfo][];
 
 /** A weighted sum and the sum of the weights: their ratio is the average, even of the first few values. */
 interface Average {
@@ -69,19 +75,17 @@ function answerOf(metrics: KnownMetrics): number | undefined {
   return length === undefined || thinking === undefined ? undefined : length - thinking;
 }
 
-/**
- * The signals of one line of metrics, without those it lacks (such as when no answer in the batch is wrong).
- */
-function signalsOf(metrics: KnownMetrics): Partial<Record<Signal, number>> {
-  const found: Partial<Record<Signal, number>> = {};
-  const put = (signal: Signal, value: number | undefined) => {
-    if (value !== undefined && Number.isFinite(value)) found[signal] = value;
-  };
-  for (const [signal, name] of Object.entries(SIGNALS)) put(signal as Signal, metrics[name]);
-  put('answer', answerOf(metrics));
+function largestAdvantage(metrics: KnownMetrics): number | undefined {
   const { [READ.lowestAdvantage]: low, [READ.highestAdvantage]: high } = metrics;
-  if (low !== undefined && high !== undefined) put('advantage', Math.max(-low, high));
-  return found;
+  return low === undefined || high === undefined ? undefined : Math.max(-low, high);
+}
+
+/** The signals of one line of metrics, without those it lacks (as when no answer is wrong). */
+function signalsOf(metrics: KnownMetrics): [Signal, number][] {
+  return signalEntries().flatMap(([signal, { of }]): [Signal, number][] => {
+    const value = typeof of === 'string' ? metrics[of] : of(metrics);
+    return value !== undefined && Number.isFinite(value) ? [[signal, value]] : [];
+  });
 }
 
 /** Whether the averages span enough groups to be judged. */
@@ -89,8 +93,10 @@ export const isWarm = (averages: Averages, settings: MonitorSettings) =>
   averages.groups >= settings.spanGroups;
 
 /** The share of an average that is left after a batch. */
-const kept = (signal: Signal, groups: number, { spanGroups }: MonitorSettings): number =>
-  (1 - 2 / (spanGroups * (SPANS[signal] ?? 1) + 1)) ** groups;
+function kept(signal: Signal, groups: number, { spanGroups }: MonitorSettings): number {
+  const { span = 1 }: SignalInfo = SIGNALS[signal];
+  return (1 - 2 / (spanGroups * span + 1)) ** groups;
+}
 
 /** All moving averages aged by a batch, also those of signals that it lacks: what is older counts less. */
 function aged(before: Averages, groups: number, settings: MonitorSettings): Averages['moving'] {
@@ -120,8 +126,7 @@ export function withBatch(
     lowest: { ...before.lowest },
   };
   const warm = isWarm(after, settings);
-  for (const [name, value] of Object.entries(signalsOf(metrics))) {
-    const signal = name as Signal;
+  for (const [signal, value] of signalsOf(metrics)) {
     const own = 1 - kept(signal, groups, settings);
     const { sum, weight } = after.moving[signal] ?? { sum: 0, weight: 0 };
     after.moving[signal] = { sum: sum + own * value, weight: weight + own };

@@ -56,10 +56,7 @@ function divergence(share: number, from: number): number {
   return part(share, from) + part(1 - share, 1 - from);
 }
 
-/**
- * How many standard errors the mean `now` of some groups is below the mean `before` of others; negative when
- * above.
- */
+/** By how many standard errors the mean `now` of some groups is below the mean `before` of others. */
 export function deviationsBelow(
   [groupsBefore, before]: readonly [number, number],
   [groups, now]: readonly [number, number],
@@ -72,10 +69,7 @@ export function deviationsBelow(
   return Math.sign(before - now) * Math.sqrt(Math.max(0, twice) / dispersion);
 }
 
-/**
- * Converts a deviation in Student's t distribution with `freedom` degrees to the approximately equivalent
- * normal one.
- */
+/** A deviation in Student's t distribution with `freedom` degrees as the nearly equivalent normal one. */
 export const asNormal = (deviations: number, freedom: number): number =>
   Math.sign(deviations) * Math.sqrt(freedom * Math.log(1 + deviations ** 2 / freedom));
 

@@ -4,7 +4,7 @@ import type { Falls } from './accuracy';
 import { above, below, moving, ofBase, type Averages } from './averages';
 import type { Fall } from './change';
 import type { MonitorContext } from './context';
-import type { MonitorSettings } from './settings';
+import type { MonitorSettings } from '../config';
 
 /** What the monitor knows after a batch. */
 export interface Known {
@@ -61,9 +61,7 @@ export function thinkingShort(known: Omit<Known, 'falls'>, now: number | null): 
 export const drop = (before: number, now: number, deviations: number) =>
   `${points(before - now)} points (${deviations.toFixed(1)} standard errors)`;
 
-/**
- * Whether the moving average of accuracy agrees with a fall: it is nearer to the accuracy after than before.
- */
+/** Whether accuracy's moving average agrees with a fall: it is nearer to the one after than before. */
 const stillLow = ({ averages }: Known, { before, now }: Fall) =>
   (moving(averages, 'accuracy') ?? now) <= (before + now) / 2;
 
@@ -110,10 +108,7 @@ function allWrongRose({ averages, falls: { anyRight }, settings }: Known): strin
   return `${percent(now)} of the groups have no correct answer, ${more}, and only length tells their answers apart`;
 }
 
-/**
- * Whether thinking has stopped shrinking and accuracy has kept what it reached: a reward may still pay for
- * brevity where nothing is left to cut.
- */
+/** Whether thinking stopped shrinking and accuracy held: brevity may still pay with nothing left to cut. */
 function settled({ averages, settings }: Known, thinking: number): boolean {
   const lasting = moving(averages, 'lastingThinking');
   return (

@@ -5,9 +5,7 @@ export interface MonitorContext {
   groupsPerBatch: number;
   /** Number of consecutive metrics lines about the same batch, one per update. */
   updatesPerBatch: number;
-  /**
-   * The base model's evaluation, of the kind below if given; null means the first batches are used instead.
-   */
+  /** The base model's evaluation, of the kind below if given; null: the first batches stand for it. */
   base: { accuracy: number; thinkingTokens: number } | null;
   /** Evaluations between the steps, which decide about a collapse; null if there are none. */
   evaluations: { kind: 'greedy' | 'sampled'; problems: number } | null;

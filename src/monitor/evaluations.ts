@@ -1,6 +1,4 @@
-/**
- * The record of evaluations between the steps; if there are any, they decide about a collapse. Plain JSON.
- */
+/** The evaluations between the steps, which decide about a collapse where there are any. Plain JSON. */
 import type { KnownMetrics } from '../base/metric-names';
 import { percent } from '../base/text';
 import { deviationsBelow } from './change';
@@ -18,10 +16,7 @@ export interface EvaluationRecord {
 
 export const NO_EVALUATIONS: EvaluationRecord = { best: null, low: 0, collapse: null };
 
-/**
- * A dip that is gone by the next evaluation is not a collapse. The paper requires 200 steps, the distance
- * between two of its evaluations.
- */
+/** A dip that is gone by the next evaluation is no collapse. The paper's 200 steps are one interval. */
 const IN_A_ROW = 2;
 
 /**

@@ -8,4 +8,5 @@ export {
   type Observation,
 } from './monitor';
 export { EVALUATED, READ } from './names';
-export { MONITOR_PRESETS, monitorSettings, type MonitorSettings } from './settings';
+export type { MonitorSettings } from '../config';
+export { MONITOR_PRESETS, monitorSettings } from './settings';

@@ -2,15 +2,15 @@
  * The collapse monitor: a pure state machine over lines of metrics. It does not know the reward or the model,
  * only the statistics of each generated batch and the results of evaluations.
  */
-import type { KnownMetrics, MetricName } from '../base/metric-names';
+import type { KnownMetrics } from '../base/metric-names';
 import { HEALTH, type Health } from '../base/types';
 import { accuracyFalls, noAccuracy, withAccuracy, type AccuracyRecord, type Falls } from './accuracy';
-import { isWarm, moving, NO_AVERAGES, withBatch, type Averages, type Signal } from './averages';
+import { isWarm, moving, NO_AVERAGES, signalEntries, withBatch, type Averages } from './averages';
 import { collapseReason, warningReason, type Known } from './conditions';
 import type { MonitorContext } from './context';
 import { NO_EVALUATIONS, withEvaluation, type EvaluationRecord } from './evaluations';
 import { READ } from './names';
-import type { MonitorSettings } from './settings';
+import type { MonitorSettings } from '../config';
 
 /** Plain JSON; goes into checkpoints. */
 export interface MonitorState {
@@ -24,10 +24,7 @@ export interface MonitorState {
   calmSteps: number;
   /** Step of the last line seen. */
   step: number;
-  /**
-   * `num_tokens` of the last batch seen, which is the same in the lines of all its updates; null if not
-   * known.
-   */
+  /** `num_tokens` of the last batch seen, the same for all its updates; null if not known. */
   tokens: number | null;
 }
 
@@ -107,10 +104,7 @@ function withLine(before: MonitorState, metrics: KnownMetrics, known: Omit<Known
   return { ...before, averages, accuracy, evaluations, tokens, step: metrics.step! };
 }
 
-/**
- * The state after one more line of metrics, and the resulting change of health. A line seen before changes
- * nothing.
- */
+/** The state after one more line of metrics, and the change of health. One seen before changes nothing. */
 export function observe(
   before: MonitorState,
   metrics: KnownMetrics,
@@ -137,30 +131,12 @@ export function observe(
   return { state: { ...state, health: next.health }, change };
 }
 
-const METRIC_NAMES: Readonly<Partial<Record<Signal, MetricName>>> = {
-  accuracy: 'monitor/accuracy',
-  accuracySpread: 'monitor/accuracy_spread',
-  thinking: 'monitor/thinking',
-  thinkingCorrect: 'monitor/thinking_correct',
-  thinkingWrong: 'monitor/thinking_wrong',
-  spreadCorrect: 'monitor/spread_correct',
-  spreadWrong: 'monitor/spread_wrong',
-  allWrong: 'monitor/all_wrong',
-  allCorrect: 'monitor/all_correct',
-  brevity: 'monitor/brevity',
-  zeroStd: 'monitor/zero_std',
-  entropy: 'monitor/entropy',
-  truncated: 'monitor/truncated',
-  advantage: 'monitor/advantage',
-  answer: 'monitor/answer',
-};
-
 /** The monitor's metrics of one step; `monitor/state` is 0 healthy, 1 warning, 2 collapsed. */
 export function monitorMetrics({ health, averages }: MonitorState): KnownMetrics {
   const metrics: KnownMetrics = { 'monitor/state': HEALTH.indexOf(health) };
-  for (const [signal, name] of Object.entries(METRIC_NAMES)) {
-    const value = moving(averages, signal as Signal);
-    if (value !== null) metrics[name] = value;
+  for (const [signal, { as: name }] of signalEntries()) {
+    const value = moving(averages, signal);
+    if (name !== undefined && value !== null) metrics[name] = value;
   }
   if (averages.highest.accuracy !== undefined) metrics['monitor/accuracy_peak'] = averages.highest.accuracy;
   return metrics;

@@ -55,9 +55,7 @@ export interface NoiseRecord {
   implied: readonly number[];
   possible: readonly number[];
   pairs: number;
-  /**
-   * The group size, such that the accuracies of all batches are multiples of its inverse; null if not known.
-   */
+  /** The group size, whose inverse divides the accuracies of all batches; null if not known. */
   completions: number | null;
 }
 
@@ -91,14 +89,7 @@ function completionsOf(known: number | null, { groups, shares, spread }: Batch):
  * are correct, J whether any is, so that E[x I] = E[I] and E[x J] = E[x].
  */
 function impliedVariances(means: readonly number[], completions: number): number[] {
-  const [accuracy, withAllRight, , anyRight, spread, mixed] = means as [
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-  ];
+  const [accuracy = 0, withAllRight = 0, , anyRight = 0, spread = 0, mixed = 0] = means;
   const allRight = 2 * withAllRight - accuracy;
   const single = accuracy * (1 - accuracy);
   // The mean of squares is at least the square of the mean, so this is a lower bound on the variance within

@@ -6,10 +6,7 @@ export interface ProcessGroup {
   /** This process's rank, from 0. */
   readonly rank: number;
   readonly size: number;
-  /**
-   * What every rank brought, in rank order. Items are plain data and travel as copies. Rejects when a rank can
-   * no longer be reached.
-   */
+  /** What every rank brought, in rank order: copies of plain data. Rejects when a rank cannot be reached. */
   allGather<Item>(item: Item): Promise<Item[]>;
   /** Replaces the accumulated gradient of each rank's policy by the sum over all ranks. */
   reduceGradients(policy: Policy): Promise<void>;

@@ -1,6 +1,5 @@
 /** The closest controller before ACOER. */
-import { z } from 'zod';
-import { defineReward, sumOf } from './define';
+import { defineReward, nonNegative, sumOf } from './define';
 import { accuracyOf, correctness, rolloutsOf } from './groups';
 
 interface State {
@@ -13,19 +12,12 @@ export const aDlp = defineReward({
     'A penalty per token that grows while accuracy is above a reference and shrinks while it is below (A-DLP).',
   formula: 'c - lambda_t * l; lambda <- max(0, lambda + eta * (acc - accRef))',
   source: 'arXiv 2505.18298',
-  taxonomy: {
-    scope: 'history',
-    correct: 'shorter',
-    incorrect: 'shorter',
-    bounded: false,
-    continuous: true,
-    adaptive: true,
-  },
+  taxonomy: { scope: 'history', correct: 'shorter', incorrect: 'shorter', bounded: false, adaptive: true },
   length: 'total',
   parameters: {
-    lambdaInit: z.number().min(0).default(1e-3),
-    eta: z.number().min(0).default(1e-3),
-    accRef: z.number().min(0).max(1).default(0.62),
+    lambdaInit: nonNegative().default(1e-3),
+    eta: nonNegative().default(1e-3),
+    accRef: nonNegative().max(1).default(0.62),
   },
   reward: ({ lambdaInit, eta, accRef }, { l }) => ({
     initialState: (): State => ({ lambda: lambdaInit }),

@@ -6,14 +6,7 @@ export const acc = defineLengthless({
   summary: 'Correctness alone (GRPO-acc).',
   formula: 'c',
   source: 'the ACOER paper, table of rewards',
-  taxonomy: {
-    scope: 'completion',
-    correct: 'none',
-    incorrect: 'none',
-    bounded: true,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'completion', correct: 'none', incorrect: 'none' },
   parameters: {},
   reward: () => ({ score: (rollout) => ({ value: correctness(rollout) }) }),
 });

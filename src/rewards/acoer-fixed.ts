@@ -1,10 +1,7 @@
-/**
- * Shows what the controller adds. As in ACOER, a correct answer whose thinking never closed earns no
- * bonus.
- */
+/** Shows what the controller adds. As in ACOER, thinking that never closed earns no bonus. */
 import { z } from 'zod';
 import { efficiency } from './acoer/controller';
-import { defineReward, sumOf } from './define';
+import { defineReward, nonNegative, sumOf } from './define';
 import { correctness } from './groups';
 
 export const acoerFixed = defineReward({
@@ -12,16 +9,9 @@ export const acoerFixed = defineReward({
   summary: "ACOER's bonus with alpha and budget fixed.",
   formula: 'c + c * alpha * log(1 + k(1 - min(l/L, 1))) / log(1 + k)',
   source: 'ours, after the ACOER paper',
-  taxonomy: {
-    scope: 'completion',
-    correct: 'shorter',
-    incorrect: 'none',
-    bounded: true,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'completion', correct: 'shorter', incorrect: 'none' },
   length: 'thinking',
-  parameters: { alpha: z.number().min(0).default(0.02), logScale: z.number().positive().default(5) },
+  parameters: { alpha: nonNegative().default(0.02), logScale: z.number().positive().default(5) },
   reward: ({ alpha, logScale }, { l, L }) => ({
     score: (rollout, view) => {
       const c = correctness(rollout);

@@ -1,6 +1,5 @@
 /** K is the group size and p_solved its fraction of correct answers, so easy prompts pay more per token. */
-import { z } from 'zod';
-import { defineReward, sumOf } from './define';
+import { defineReward, nonNegative, sumOf } from './define';
 import { accuracyOf, correctness } from './groups';
 
 export const alp = defineReward({
@@ -8,16 +7,9 @@ export const alp = defineReward({
   summary: 'A penalty per token that grows with how often the prompt is solved (ALP).',
   formula: 'c - (beta/K) * l * max(p_solved, 1/K)',
   source: 'arXiv 2506.05256; the constant from a secondary source',
-  taxonomy: {
-    scope: 'group',
-    correct: 'shorter',
-    incorrect: 'shorter',
-    bounded: true,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'group', correct: 'shorter', incorrect: 'shorter' },
   length: 'total',
-  parameters: { beta: z.number().min(0).default(1e-7) },
+  parameters: { beta: nonNegative().default(1e-7) },
   reward: ({ beta }, { l }) => ({
     score(rollout, { group: { rollouts } }) {
       const K = rollouts.length;

@@ -1,9 +1,5 @@
-/**
- * Mean and std are of the lengths of the prompt's correct answers, std without Bessel's correction. The
- * paper sweeps alpha; the default is ours.
- */
-import { z } from 'zod';
-import { defineReward, sumOf } from './define';
+/** Mean and std (no Bessel's correction) are of the prompt's correct answers; alpha's default is ours. */
+import { defineReward, nonNegative, sumOf } from './define';
 import { mean } from '../base/statistics';
 import { correctOf, isCorrect, populationStd } from './groups';
 
@@ -12,16 +8,9 @@ export const aroraZanette = defineReward({
   summary: "Correct answers lose reward by their length relative to the prompt's other correct ones.",
   formula: 'c * (1 - alpha * sigmoid((l - mean)/(std + 1e-7)))',
   source: 'arXiv 2502.04463',
-  taxonomy: {
-    scope: 'group',
-    correct: 'shorter',
-    incorrect: 'none',
-    bounded: false,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'group', correct: 'shorter', incorrect: 'none', bounded: false },
   length: 'total',
-  parameters: { alpha: z.number().min(0).lt(1).default(0.1) },
+  parameters: { alpha: nonNegative().lt(1).default(0.1) },
   reward: ({ alpha }, { l }) => ({
     score(rollout, { group }) {
       if (!isCorrect(rollout)) return sumOf(0, 0);

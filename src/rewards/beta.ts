@@ -2,8 +2,7 @@
  * With `wrongPenaltySign: table` wrong answers are rewarded for length (see `general.ts`). beta0 shortens
  * only correct answers.
  */
-import { z } from 'zod';
-import { defineReward } from './define';
+import { defineReward, nonNegative } from './define';
 import { generalForm, wrongPenaltySign } from './general';
 import { shapeOf } from './shapes';
 
@@ -15,18 +14,11 @@ const ablation = (name: string, beta: number) =>
     summary: `A brevity bonus for correct answers, and weight ${beta} on the length of wrong ones (ablation).`,
     formula: 'c + alpha * c * (1 - l/L) - beta * (1 - c) * (1 - l/L)',
     source: 'the ACOER paper, table of rewards',
-    taxonomy: {
-      scope: 'completion',
-      correct: 'shorter',
-      incorrect: beta === 0 ? 'none' : 'longer',
-      bounded: true,
-      continuous: true,
-      adaptive: false,
-    },
+    taxonomy: { scope: 'completion', correct: 'shorter', incorrect: beta === 0 ? 'none' : 'longer' },
     length: 'thinking',
     parameters: {
-      alpha: z.number().min(0).default(0.3),
-      beta: z.number().min(0).default(beta),
+      alpha: nonNegative().default(0.3),
+      beta: nonNegative().default(beta),
       ...wrongPenaltySign,
     },
     reward: (parameters, measures) => ({ score: generalForm(parameters, linear, measures) }),

@@ -1,6 +1,5 @@
 /** The paper gives no formula for this corollary. A tau of 0 means L / 2. */
-import { z } from 'zod';
-import { defineReward } from './define';
+import { defineReward, nonNegative } from './define';
 import { generalForm } from './general';
 import { shapeOf } from './shapes';
 
@@ -9,19 +8,12 @@ export const binary = defineReward({
   summary: 'A bonus for short correct answers and a penalty for long wrong ones, in steps.',
   formula: 'c + alpha * c * [l <= tau] - beta * (1 - c) * [l > tau]',
   source: 'ours, for the corollary "binary immunity" of the ACOER paper',
-  taxonomy: {
-    scope: 'completion',
-    correct: 'shorter',
-    incorrect: 'shorter',
-    bounded: true,
-    continuous: false,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'completion', correct: 'shorter', incorrect: 'shorter', continuous: false },
   length: 'thinking',
   parameters: {
-    alpha: z.number().min(0).default(0.3),
-    beta: z.number().min(0).default(0.1),
-    tau: z.number().min(0).default(0),
+    alpha: nonNegative().default(0.3),
+    beta: nonNegative().default(0.1),
+    tau: nonNegative().default(0),
   },
   reward: ({ alpha, beta, tau }, measures) => ({
     score: generalForm(

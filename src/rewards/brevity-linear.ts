@@ -1,6 +1,5 @@
 /** mean_c and max_l are over the group, so length does not matter in a group without a correct answer. */
-import { z } from 'zod';
-import { defineReward, sumOf } from './define';
+import { defineReward, nonNegative, sumOf } from './define';
 import { accuracyOf, correctness } from './groups';
 import { maximum } from '../base/statistics';
 
@@ -10,16 +9,9 @@ export const brevityLinear = defineReward({
     "A linear penalty on length relative to the group's longest, scaled by its mean reward (prime-rl).",
   formula: 'c - mean_c * weight * l/max_l',
   source: 'prime-rl',
-  taxonomy: {
-    scope: 'group',
-    correct: 'shorter',
-    incorrect: 'shorter',
-    bounded: false,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'group', correct: 'shorter', incorrect: 'shorter', bounded: false },
   length: 'total',
-  parameters: { weight: z.number().min(0).default(0.25) },
+  parameters: { weight: nonNegative().default(0.25) },
   reward: ({ weight }, { l }) => ({
     score(rollout, { group: { rollouts } }) {
       // If all lengths are 0, the penalty is 0.

@@ -29,10 +29,7 @@ import { softOverlong } from './soft-overlong';
 import { truncation } from './truncation';
 import type { RewardDefinition } from './types';
 
-/**
- * The paper's configurations in the order of its table, with ours next to them, then others from the
- * literature.
- */
+/** The paper's configurations in the order of its table, ours next to them, then those of other papers. */
 export const BUILT_IN: readonly RewardDefinition[] = [
   acc,
   beta0,

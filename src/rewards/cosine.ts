@@ -13,14 +13,7 @@ export const cosine = defineReward({
     'Half a cosine wave over the length: correct answers fall, wrong ones rise (Demystifying Long CoT).',
   formula: 'long + (short - long) * (1 + cos(pi * l/L))/2; overLength if l >= L',
   source: 'arXiv 2502.03373',
-  taxonomy: {
-    scope: 'completion',
-    correct: 'shorter',
-    incorrect: 'longer',
-    bounded: true,
-    continuous: false,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'completion', correct: 'shorter', incorrect: 'longer', continuous: false },
   length: 'total',
   parameters: {
     correctShort: z.number().default(2),

@@ -11,14 +11,7 @@ export const dast = defineReward({
   summary: "Length against a budget between the correct answers' mean and L, by difficulty (DAST).",
   formula: 'max(-0.5x + 0.5, 0.1) if correct, min(0.9x - 0.1, -0.1) if wrong; x = (l - B)/B',
   source: 'arXiv 2503.04472, from a secondary source',
-  taxonomy: {
-    scope: 'group',
-    correct: 'shorter',
-    incorrect: 'longer',
-    bounded: false,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'group', correct: 'shorter', incorrect: 'longer', bounded: false },
   length: 'total',
   parameters: {},
   reward: (_, { l, L }) => ({

@@ -1,13 +1,13 @@
-/**
- * Builds the built-in rewards: checks parameters once, converts lengths to one unit, adds state only on
- * request.
- */
+/** Builds the built-in rewards: checks parameters once, converts lengths to one unit. */
 import { z } from 'zod';
 import type { KnownMetrics } from '../base/metric-names';
 import type { Rollout } from '../base/types';
 import { lengthMeasure, lengthShape, type LengthOf } from './lengths';
 import { bindParameters, defaultsOf } from '../config/parameters';
 import type { BoundReward, RewardDefinition, RewardScore, RewardTaxonomy, RewardView } from './types';
+
+/** The kind of most parameters: a weight, a rate or a length. */
+export const nonNegative = () => z.number().min(0);
 
 /** Every reward with a length has `maxLength`; 0 means the run's. */
 const maxLengthShape = { maxLength: z.int().min(0).default(0) };
@@ -39,7 +39,8 @@ interface Description<Shape extends z.ZodRawShape> {
   summary: string;
   formula: string;
   source: string;
-  taxonomy: RewardTaxonomy;
+  /** Bounded, continuous and not adaptive unless it says otherwise. */
+  taxonomy: Pick<RewardTaxonomy, 'scope' | 'correct' | 'incorrect'> & Partial<RewardTaxonomy>;
   parameters: Shape;
 }
 
@@ -64,8 +65,17 @@ export function defineLengthless<Shape extends z.ZodRawShape, State = null>({
   ...description
 }: LengthlessReward<Shape, State>): Definition {
   const schema = z.strictObject(parameters);
+  const {
+    scope,
+    correct,
+    incorrect,
+    bounded = true,
+    continuous = true,
+    adaptive = false,
+  } = description.taxonomy;
   return {
     ...description,
+    taxonomy: { scope, correct, incorrect, bounded, continuous, adaptive },
     defaults: defaultsOf(schema),
     bind: (given) =>
       ({

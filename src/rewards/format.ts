@@ -6,14 +6,7 @@ export const format = defineLengthless({
   summary: 'Closed thinking and a boxed answer; always added, with `formatWeight`.',
   formula: '1 if closed <think>...</think> and \\boxed{}, else 0',
   source: 'the ACOER paper, equation 2',
-  taxonomy: {
-    scope: 'completion',
-    correct: 'none',
-    incorrect: 'none',
-    bounded: true,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'completion', correct: 'none', incorrect: 'none' },
   parameters: {},
   reward: () => ({ score: (rollout) => ({ value: rollout.format ? 1 : 0 }) }),
 });

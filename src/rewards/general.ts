@@ -4,7 +4,7 @@
  * -(1 - c) beta (1 - f(l)), or -beta l/L for the linear shape).
  */
 import { z } from 'zod';
-import { defineReward, sumOf, type Measures } from './define';
+import { defineReward, type Measures, nonNegative, sumOf } from './define';
 import { correctness } from './groups';
 import { SHAPES, shapeOf } from './shapes';
 import type { Rollout } from '../base/types';
@@ -37,21 +37,14 @@ export const general = defineReward({
   summary: "The paper's general form, with any alpha, beta and shape of f.",
   formula: 'c + c * alpha * f(l) - (1 - c) * beta * f(l)',
   source: 'the ACOER paper, equation 2',
-  taxonomy: {
-    scope: 'completion',
-    correct: 'shorter',
-    incorrect: 'longer',
-    bounded: true,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'completion', correct: 'shorter', incorrect: 'longer' },
   length: 'thinking',
   parameters: {
-    alpha: z.number().min(0).default(0.3),
-    beta: z.number().min(0).default(0.1),
+    alpha: nonNegative().default(0.3),
+    beta: nonNegative().default(0.1),
     f: z.enum(SHAPES).default('linear'),
     logScale: z.number().positive().default(5),
-    tau: z.number().min(0).default(0),
+    tau: nonNegative().default(0),
     ...wrongPenaltySign,
   },
   reward: (parameters, measures) => ({

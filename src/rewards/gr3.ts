@@ -1,6 +1,5 @@
 /** mean_l is over the group. The paper's R is c here. */
-import { z } from 'zod';
-import { defineReward } from './define';
+import { defineReward, nonNegative } from './define';
 import { mean } from '../base/statistics';
 import { correctness } from './groups';
 
@@ -9,16 +8,9 @@ export const gr3 = defineReward({
   summary: "Correctness divided by a factor that grows with length over the group's mean (GR3).",
   formula: 'c / (1 + alpha * l/mean_l)',
   source: 'arXiv 2603.10535',
-  taxonomy: {
-    scope: 'group',
-    correct: 'shorter',
-    incorrect: 'none',
-    bounded: false,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'group', correct: 'shorter', incorrect: 'none', bounded: false },
   length: 'total',
-  parameters: { alpha: z.number().min(0).default(0.33) },
+  parameters: { alpha: nonNegative().default(0.33) },
   reward: ({ alpha }, { l }) => ({
     score(rollout, { group }) {
       const average = mean(group.rollouts.map(l));

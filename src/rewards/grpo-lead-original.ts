@@ -1,6 +1,5 @@
 /** std is without Bessel's correction. */
-import { z } from 'zod';
-import { defineReward } from './define';
+import { defineReward, nonNegative } from './define';
 import { mean } from '../base/statistics';
 import { correctOf, isCorrect, populationStd } from './groups';
 
@@ -10,16 +9,9 @@ export const grpoLeadOriginal = defineReward({
     'Correct answers decay with their standardised length, wrong ones cost 1 (GRPO-LEAD as published).',
   formula: 'e^(-alpha * z) if correct, z = (l - mean)/(std + 1e-7) over the correct; -1 if not',
   source: 'arXiv 2504.09696, from a secondary source',
-  taxonomy: {
-    scope: 'group',
-    correct: 'shorter',
-    incorrect: 'none',
-    bounded: false,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'group', correct: 'shorter', incorrect: 'none', bounded: false },
   length: 'total',
-  parameters: { alpha: z.number().min(0).default(0.05) },
+  parameters: { alpha: nonNegative().default(0.05) },
   reward: ({ alpha }, { l }) => ({
     score(rollout, { group }) {
       if (!isCorrect(rollout)) return { value: -1 };

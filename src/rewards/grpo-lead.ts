@@ -7,14 +7,7 @@ export const grpoLead = defineReward({
   summary: 'Correct answers decay with length, wrong ones cost 1 (GRPO-LEAD as the ACOER paper gives it).',
   formula: 'e^(-l/L) if correct, -1 if not',
   source: 'the ACOER paper, table of rewards',
-  taxonomy: {
-    scope: 'completion',
-    correct: 'shorter',
-    incorrect: 'none',
-    bounded: true,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'completion', correct: 'shorter', incorrect: 'none' },
   length: 'thinking',
   parameters: {},
   reward: (_, { l, L }) => ({

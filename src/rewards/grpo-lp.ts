@@ -1,5 +1,4 @@
-import { z } from 'zod';
-import { defineReward, sumOf } from './define';
+import { defineReward, nonNegative, sumOf } from './define';
 import { correctness } from './groups';
 
 export const grpoLp = defineReward({
@@ -7,16 +6,9 @@ export const grpoLp = defineReward({
   summary: 'A linear penalty on thinking, for correct and wrong answers alike (GRPO+LP).',
   formula: 'c - alpha * l/L',
   source: 'the ACOER paper, table of rewards',
-  taxonomy: {
-    scope: 'completion',
-    correct: 'shorter',
-    incorrect: 'shorter',
-    bounded: true,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'completion', correct: 'shorter', incorrect: 'shorter' },
   length: 'thinking',
-  parameters: { alpha: z.number().min(0).default(0.3) },
+  parameters: { alpha: nonNegative().default(0.3) },
   reward: ({ alpha }, { l, L }) => ({
     score: (rollout, view) => sumOf(correctness(rollout), (-alpha * l(rollout)) / L(view)),
   }),

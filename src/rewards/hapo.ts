@@ -2,9 +2,8 @@
  * h is the length of the prompt's shortest correct answer in earlier batches; an h of 0 counts as 1, and f
  * is 0 without a history. The paper leaves w (`weight`) free.
  */
-import { z } from 'zod';
 import type { Group } from '../base/types';
-import { defineReward, sumOf } from './define';
+import { defineReward, nonNegative, sumOf } from './define';
 import { correctness, correctOf } from './groups';
 import { minimum } from '../base/statistics';
 
@@ -20,16 +19,9 @@ export const hapo = defineReward({
   summary: "Length against the prompt's shortest correct answer in earlier batches (HAPO).",
   formula: 'c + w * max(f, -clip) if correct, w * min(0, f) if wrong; f = cos(pi/2 * min(l/h, 2))',
   source: 'arXiv 2505.11225',
-  taxonomy: {
-    scope: 'history',
-    correct: 'shorter',
-    incorrect: 'shorter',
-    bounded: false,
-    continuous: true,
-    adaptive: true,
-  },
+  taxonomy: { scope: 'history', correct: 'shorter', incorrect: 'shorter', bounded: false, adaptive: true },
   length: 'total',
-  parameters: { weight: z.number().min(0).default(1), clip: z.number().min(0).max(1).default(0.7) },
+  parameters: { weight: nonNegative().default(1), clip: nonNegative().max(1).default(0.7) },
   reward: ({ weight, clip }, { l }) => ({
     initialState: (): State => ({ shortest: {} }),
     observe(state: State, { batch }): State {

@@ -1,6 +1,5 @@
 /** min and max are over the group; x is 0 when all lengths are equal. */
-import { z } from 'zod';
-import { defineReward, sumOf } from './define';
+import { defineReward, nonNegative, sumOf } from './define';
 import { correctness } from './groups';
 import { maximum, minimum } from '../base/statistics';
 
@@ -9,16 +8,9 @@ export const kimi = defineReward({
   summary: "Rank by length within the group; wrong answers can only lose (Kimi k1.5's length reward).",
   formula: 'c + weight * x, x = 0.5 - (l - min)/(max - min); min(0, x) if wrong',
   source: 'arXiv 2501.12599',
-  taxonomy: {
-    scope: 'group',
-    correct: 'shorter',
-    incorrect: 'shorter',
-    bounded: false,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'group', correct: 'shorter', incorrect: 'shorter', bounded: false },
   length: 'total',
-  parameters: { weight: z.number().min(0).default(0.4) },
+  parameters: { weight: nonNegative().default(0.4) },
   reward: ({ weight }, { l }) => ({
     score(rollout, { group }) {
       const lengths = group.rollouts.map(l);

@@ -1,6 +1,5 @@
 /** n is `targetLength`, the longest length requested; 0 means L / 2. The authors' code halves the slope. */
-import { z } from 'zod';
-import { defineReward } from './define';
+import { defineReward, nonNegative } from './define';
 import { correctness } from './groups';
 
 export const l1Max = defineReward({
@@ -8,16 +7,9 @@ export const l1Max = defineReward({
   summary: 'Correct answers earn more the further they stay below a target length (L1-Max).',
   formula: 'c * clip(alpha * (n - l) + 0.5, 0, 1)',
   source: 'arXiv 2503.04697',
-  taxonomy: {
-    scope: 'completion',
-    correct: 'shorter',
-    incorrect: 'none',
-    bounded: true,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'completion', correct: 'shorter', incorrect: 'none' },
   length: 'total',
-  parameters: { alpha: z.number().min(0).default(0.0003), targetLength: z.number().min(0).default(0) },
+  parameters: { alpha: nonNegative().default(0.0003), targetLength: nonNegative().default(0) },
   reward: ({ alpha, targetLength }, { l, L }) => ({
     score(rollout, view) {
       const slope = alpha * ((targetLength || L(view) / 2) - l(rollout));

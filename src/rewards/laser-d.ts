@@ -57,14 +57,7 @@ export const laserD = defineReward({
   summary: 'LASER with a target length measured for each tier of difficulty (LASER-D).',
   formula: 'c + bonus * c * [l <= L_A(tier)]; -wrongPenalty if wrong',
   source: 'arXiv 2505.15612; the monitor set is the recent training batches',
-  taxonomy: {
-    scope: 'history',
-    correct: 'shorter',
-    incorrect: 'none',
-    bounded: true,
-    continuous: false,
-    adaptive: true,
-  },
+  taxonomy: { scope: 'history', correct: 'shorter', incorrect: 'none', continuous: false, adaptive: true },
   length: 'total',
   parameters: {
     ...laserParameters,

@@ -8,10 +8,7 @@ import type { Rollout } from '../base/types';
  */
 export type LengthOf = 'thinking' | 'first-block' | 'total';
 
-/**
- * Character counts are divided by this, so that budgets and targets stay in tokens (the authors' code
- * multiplies budgets by 4).
- */
+/** Characters are divided by this, so budgets stay in tokens (the authors' code multiplies budgets by 4). */
 const CHARACTERS_PER_TOKEN = 4;
 
 export function lengthShape(lengthOf: LengthOf) {
@@ -54,10 +51,7 @@ function characters(text: string): number {
   return count;
 }
 
-/**
- * The blocks, as counted on token ids: from a `<think>` (or the start) to the next `</think>` or the end. At
- * least one.
- */
+/** The blocks, as counted on ids: from `<think>` (or the start) to `</think>` or the end. At least one. */
 function thinkingTexts({ text, prompt }: Rollout): string[] {
   const whole = prompt.thinkOpened ? `<think>${text}` : text;
   const blocks = [...whole.matchAll(/<think>([^]*?)(?:<\/think>|$)/g)].map(([, block]) => block!);

@@ -12,14 +12,7 @@ export const recut = defineReward({
     'The inverse of the output length, positive for correct answers and negative for wrong ones (ReCut).',
   formula: '+1/|Y| if correct, -1/|Y| if not',
   source: 'the ACOER paper, table of rewards',
-  taxonomy: {
-    scope: 'completion',
-    correct: 'shorter',
-    incorrect: 'longer',
-    bounded: false,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'completion', correct: 'shorter', incorrect: 'longer', bounded: false },
   length: 'total',
   parameters: wrongPenaltySign,
   reward: ({ wrongPenaltySign: sign }, { l, L }) => ({

@@ -3,8 +3,7 @@
  * margin is `accuracyMargin`. r_len is 0.5 up to l_min + tolerance; beyond it 1e-5 is added to the
  * denominator.
  */
-import { z } from 'zod';
-import { defineReward, sumOf } from './define';
+import { defineReward, nonNegative, sumOf } from './define';
 import { accuracyOf, correctOf, isCorrect, rolloutsOf } from './groups';
 import { maximum, minimum } from '../base/statistics';
 
@@ -28,8 +27,8 @@ export const shortRl = defineReward({
   },
   length: 'total',
   parameters: {
-    tolerance: z.number().min(0).default(100),
-    accuracyMargin: z.number().min(0).default(0.05),
+    tolerance: nonNegative().default(100),
+    accuracyMargin: nonNegative().default(0.05),
   },
   reward: ({ tolerance, accuracyMargin }, { l }) => ({
     initialState: (): State => ({ bestAccuracy: 0 }),

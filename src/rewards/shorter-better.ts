@@ -1,9 +1,5 @@
-/**
- * SOL is the length of the group's shortest correct answer, or the group's mean length when none is
- * correct.
- */
-import { z } from 'zod';
-import { defineReward, sumOf } from './define';
+/** SOL is the length of the group's shortest correct answer, or its mean length when none is correct. */
+import { defineReward, nonNegative, sumOf } from './define';
 import { mean, minimum } from '../base/statistics';
 import { correctness, correctOf } from './groups';
 
@@ -12,16 +8,9 @@ export const shorterBetter = defineReward({
   summary: "A penalty on the distance from the group's shortest correct answer (ShorterBetter).",
   formula: 'alpha * c - beta * |l - SOL|',
   source: "arXiv 2504.21370; the constants as in the authors' code",
-  taxonomy: {
-    scope: 'group',
-    correct: 'shorter',
-    incorrect: 'target',
-    bounded: true,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'group', correct: 'shorter', incorrect: 'target' },
   length: 'total',
-  parameters: { alpha: z.number().min(0).default(2), beta: z.number().min(0).default(0.001) },
+  parameters: { alpha: nonNegative().default(2), beta: nonNegative().default(0.001) },
   reward: ({ alpha, beta }, { l }) => ({
     score(rollout, { group }) {
       const correct = correctOf(group).map(l);

@@ -1,6 +1,5 @@
 /** Lmax is `maxLength` and Lc `cacheLength`, whose 0 means Lmax / 5, as in the paper. */
-import { z } from 'zod';
-import { defineReward } from './define';
+import { defineReward, nonNegative } from './define';
 
 export const softOverlong = defineReward({
   name: 'soft-overlong',
@@ -8,16 +7,9 @@ export const softOverlong = defineReward({
     'A penalty that grows over the last stretch before the length limit; to be added to another reward (DAPO).',
   formula: '0 if l <= Lmax - Lc; ((Lmax - Lc) - l)/Lc up to Lmax; -1 beyond',
   source: 'arXiv 2503.14476, equation 13',
-  taxonomy: {
-    scope: 'completion',
-    correct: 'shorter',
-    incorrect: 'shorter',
-    bounded: true,
-    continuous: true,
-    adaptive: false,
-  },
+  taxonomy: { scope: 'completion', correct: 'shorter', incorrect: 'shorter' },
   length: 'total',
-  parameters: { cacheLength: z.number().min(0).default(0) },
+  parameters: { cacheLength: nonNegative().default(0) },
   reward: ({ cacheLength }, { l, L }) => ({
     score(rollout, view) {
       const most = L(view);

@@ -1,21 +1,13 @@
 /** `soft-overlong` is the version without a step. */
-import { z } from 'zod';
-import { defineLengthless } from './define';
+import { defineLengthless, nonNegative } from './define';
 
 export const truncation = defineLengthless({
   name: 'truncation',
   summary: 'A penalty on completions cut off by the length limit; to be added to another reward.',
   formula: '-penalty if truncated, else 0',
   source: 'ours',
-  taxonomy: {
-    scope: 'completion',
-    correct: 'shorter',
-    incorrect: 'shorter',
-    bounded: true,
-    continuous: false,
-    adaptive: false,
-  },
-  parameters: { penalty: z.number().min(0).default(1) },
+  taxonomy: { scope: 'completion', correct: 'shorter', incorrect: 'shorter', continuous: false },
+  parameters: { penalty: nonNegative().default(1) },
   reward: ({ penalty }) => ({
     score: (rollout) => ({ value: rollout.finish === 'length' ? -penalty : 0 }),
   }),

@@ -46,15 +46,9 @@ export interface BoundReward<State = unknown> {
   metrics(state: State): Record<string, number>;
   /** A summary of the state for `acoer reward --state`; null means not known yet. */
   snapshot?(state: State): Record<string, number | null>;
-  /**
-   * Its lengths are meaningless without `<think>` and `</think>`, so a model whose vocabulary lacks them is
-   * rejected.
-   */
+  /** Its lengths need `<think>` and `</think>`: a model whose vocabulary lacks them is rejected. */
   readonly needsThinking?: boolean;
-  /**
-   * No call takes long, or the reward itself stops one that does and names the sample, so the loop sets no
-   * time limit.
-   */
+  /** No call takes long, or the reward itself stops one that does, so the loop sets no time limit. */
   readonly keepsTime?: boolean;
   /** Frees its resources (a worker thread). Called once, however the run ends. */
   close?(): Promise<void>;
@@ -66,9 +60,7 @@ export interface WeightedReward {
   weight: number;
 }
 
-/**
- * The direction in which length is pushed, all else equal; `target` means towards a length from both sides.
- */
+/** Where length is pushed, all else equal; `target` means towards a length from both sides. */
 export type Pressure = 'shorter' | 'longer' | 'target' | 'none';
 
 /** The paper's design dimensions (section 3.2), and what the reward depends on. */

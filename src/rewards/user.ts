@@ -52,10 +52,7 @@ export interface UserReward<State = unknown> {
   scoreGroup?(group: UserGroup, view: UserView<State>): readonly number[] | Promise<readonly number[]>;
   /** The first state. Plain JSON, like whatever `observe` returns, because it goes into checkpoints. */
   initialState?(context: { maxLength: number }): State;
-  /**
-   * Returns the state after a batch. Called once per generated batch, never in evaluation. Must not modify
-   * `state`.
-   */
+  /** The state after a generated batch; never called in evaluation. Must not modify `state`. */
   observe?(state: State, view: UserBatchView): State | Promise<State>;
   metrics?(state: State): Record<string, number>;
   snapshot?(state: State): Record<string, number | null>;
@@ -68,9 +65,7 @@ function userRollout(rollout: Rollout): UserRollout {
   return { ...rollout, correct: verdict.correct, answer, problem: { ...problem, row: problem.row ?? {} } };
 }
 
-/**
- * One view per group, so that `rollout` is a member of `group.rollouts` and n samples cost n copies, not n^2.
- */
+/** One view per group: `rollout` is a member of `group.rollouts`, and n samples cost n copies, not n^2. */
 function viewer(): (group: Group) => UserGroup {
   const views = new WeakMap<Group, UserGroup>();
   return (group) => {
@@ -86,6 +81,8 @@ function viewer(): (group: Group) => UserGroup {
 const own = (seen: UserGroup, group: Group, rollout: Rollout): UserRollout =>
   seen.rollouts[group.rollouts.indexOf(rollout)] ?? userRollout(rollout);
 
+const refused = (name: string, fault: string) => new AcoerError('BAD_CONFIG', `Reward "${name}" ${fault}`);
+
 function fromFunction(name: string, reward: RewardFunction): RewardDefinition {
   return {
     name,
@@ -95,12 +92,7 @@ function fromFunction(name: string, reward: RewardFunction): RewardDefinition {
     defaults: {},
     bind(parameters) {
       const [unknown] = Object.keys(parameters);
-      if (unknown !== undefined) {
-        throw new AcoerError(
-          'BAD_CONFIG',
-          `Reward "${name}" is a function and takes no parameter ${unknown}`,
-        );
-      }
+      if (unknown !== undefined) throw refused(name, `is a function and takes no parameter ${unknown}`);
       const view = viewer();
       return {
         name,
@@ -120,7 +112,7 @@ function withDefaults(name: string, defaults: RewardParameters, given: Readonly<
   for (const [key, value] of Object.entries(given)) {
     if (!Object.hasOwn(defaults, key)) {
       const known = Object.keys(defaults).join(', ') || 'none';
-      throw new AcoerError('BAD_CONFIG', `Reward "${name}" takes no parameter ${key} (it takes: ${known})`);
+      throw refused(name, `takes no parameter ${key} (it takes: ${known})`);
     }
     const wanted = typeof defaults[key];
     if (typeof value !== wanted) {
@@ -204,7 +196,7 @@ function bindObject<State>(
 
 function fromObject(name: string, reward: UserReward): RewardDefinition {
   if (typeof reward.score !== 'function' && typeof reward.scoreGroup !== 'function') {
-    throw new AcoerError('BAD_CONFIG', `Reward "${name}" needs a function named score or scoreGroup.`);
+    throw refused(name, 'needs a function named score or scoreGroup.');
   }
   const { defaults = {} } = reward;
   return {
@@ -225,10 +217,7 @@ export function definitionOf(
 ): RewardDefinition {
   if (typeof reward === 'function') return fromFunction(name, reward);
   if (typeof reward !== 'object' || reward === null) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      `Reward "${name}" must be a function or an object, not ${typeof reward}.`,
-    );
+    throw refused(name, `must be a function or an object, not ${typeof reward}.`);
   }
   return 'bind' in reward ? { ...reward, name } : fromObject(name, reward);
 }

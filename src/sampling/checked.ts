@@ -27,10 +27,7 @@ export interface SamplingBorder {
   nameOf(prompt: number, sample: number): string;
 }
 
-/**
- * A log-prob is at most 0. One of float32 logits of some hundreds may round to 1e-5 above it, and servers print
- * fewer digits.
- */
+/** Log-probs of float32 logits of some hundreds may round to 1e-5 above 0, and servers print fewer digits. */
 const ROUNDING = 1e-3;
 
 const FINISHES: readonly unknown[] = ['stop', 'length', 'cancelled'];

@@ -1,6 +1,11 @@
 import { parseAssignments, resolveConfig } from '../../src/config';
 import { MONITOR_PRESETS, monitorSettings } from '../../src/monitor';
-import { capAlpha, initialAcoerState, observeBatch, type AcoerParameters } from '../../src/rewards/acoer';
+import {
+  capAlpha,
+  initialAcoerState,
+  observeBatch,
+  type AcoerParameters,
+} from '../../src/rewards/acoer/controller';
 
 describe('settings of the monitor', () => {
   test.each([

@@ -1,12 +1,41 @@
 /** The two sides of the native boundary agree, and a call behaves as src/engine/types.ts says. */
 import { availableParallelism } from 'node:os';
 
-import { loadAddon, NATIVE_ENGINE_METHODS } from '../../src/engine/binding';
+import { loadAddon, type NativeEngine } from '../../src/engine/binding';
 import { createEngine } from '../../src/engine/engine';
 import { type Engine, type GeneratedSequence, type Model, TARGET_MODULES } from '../../src/engine/types';
 import { endless, failureOf, longestPauseMs, request, sequences, timed } from '../helpers/engine-calls';
 import { anyPass } from '../helpers/training';
 import { randomModel } from '../helpers/random-model';
+
+/** The methods of `NativeEngine`. */
+const NATIVE_ENGINE_METHODS = [
+  'deviceInfo',
+  'loadModel',
+  'createPolicy',
+  'loadAdapter',
+  'generate',
+  'openDecoder',
+  'addRequests',
+  'cancelRequest',
+  'closeDecoder',
+  'score',
+  'forward',
+  'backward',
+  'step',
+  'zeroGradients',
+  'gradients',
+  'savePolicy',
+  'saveOptimizer',
+  'restorePolicy',
+  'restoreOptimizer',
+  'disposePolicy',
+  'disposeModel',
+  'memory',
+  'measureCeilings',
+  'cancel',
+  'dispose',
+] as const satisfies readonly (keyof NativeEngine)[];
 
 let engine: Engine;
 let model: Model;

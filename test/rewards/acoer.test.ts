@@ -6,7 +6,7 @@ import {
   efficiency,
   initialAcoerState,
   observeBatch,
-} from '../../src/rewards/acoer';
+} from '../../src/rewards/acoer/controller';
 import { resolveReward } from '../../src/rewards';
 import type { Group } from '../../src/base/types';
 import { uniformStream } from '../../src/base/rng';

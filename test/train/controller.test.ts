@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { train, type TrainSettings } from '../../src/train';
-import type { AcoerState } from '../../src/rewards/acoer';
+import type { AcoerState } from '../../src/rewards/acoer/controller';
 import { readMetrics } from '../../src/run';
 import { FakeEngine } from '../helpers/fake-engine';
 import { fakeDataset, fakeEvaluation, fakeTokenizer } from '../helpers/fake-tokenizer';

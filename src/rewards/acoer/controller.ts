@@ -3,30 +3,35 @@
  * accuracy fell over the last `checkWindow` batches, and keeps the budget a little below the mean length of
  * correct answers. Lengths are thinking tokens.
  */
+import { z } from 'zod';
+import { nonNegative } from '../define';
 
-export interface AcoerParameters {
-  alphaInit: number;
-  alphaMin: number;
-  alphaMax: number;
+/** The defaults are the paper's values. */
+export const controllerParameters = {
+  alphaInit: nonNegative().default(0.02),
+  alphaMin: nonNegative().default(0.01),
+  alphaMax: nonNegative().default(0.5),
   /** Factors applied to alpha when accuracy held, and when it fell. */
-  alphaUp: number;
-  alphaDown: number;
+  alphaUp: z.number().min(1).default(1.02),
+  alphaDown: z.number().positive().max(1).default(0.95),
   /** An exponential moving average of span n weighs the newest value 2 / (n + 1). */
-  emaSpan: number;
+  emaSpan: z.number().min(1).default(50),
   /** How many batches back accuracy is compared with, counting the current one. */
-  checkWindow: number;
+  checkWindow: z.int().min(1).default(100),
   /** Largest drop of the accuracy average that still counts as holding; a fraction. */
-  accDropThreshold: number;
+  accDropThreshold: nonNegative().default(0.02),
   /** B = max(minBudget, budgetRatio * average correct length). */
-  budgetRatio: number;
-  minBudget: number;
+  budgetRatio: z.number().positive().default(0.85),
+  minBudget: z.number().positive().default(512),
   /** k of the bonus log(1 + k(1 - min(l/B, 1))) / log(1 + k). */
-  logScale: number;
+  logScale: z.number().positive().default(5),
   /** B until alpha first moves; 0 means the longest completion allowed. */
-  initialBudget: number;
+  initialBudget: nonNegative().default(0),
   /** Updates before alpha and B may move. */
-  warmupSteps: number;
-}
+  warmupSteps: z.int().min(0).default(200),
+};
+
+export type AcoerParameters = z.output<z.ZodObject<typeof controllerParameters>>;
 
 /** JSON-serialisable; goes into checkpoints. */
 export interface AcoerState {
@@ -95,10 +100,7 @@ export function observeBatch(
   };
 }
 
-/**
- * The state with alpha capped at `pressure` times alphaMax (at least alphaMin), or at an earlier cap if that
- * is lower.
- */
+/** alpha capped at `pressure` times alphaMax (at least alphaMin), or at an earlier cap if that is lower. */
 export function capAlpha(parameters: AcoerParameters, state: AcoerState, pressure: number): AcoerState {
   const { alphaMin, alphaMax } = parameters;
   const alphaCap = Math.min(state.alphaCap ?? alphaMax, Math.max(alphaMin, pressure * alphaMax));

@@ -9,7 +9,6 @@
  * average as length 0). With `lengthUnit: chars` and `initialBudget: 4096` as well, all of it is theirs.
  */
 import { z } from 'zod';
-
 import { badConfig } from '../../config/problems';
 import type { Group, Rollout } from '../../base/types';
 import { defineReward, type Formula, type Measures } from '../define';
@@ -20,36 +19,19 @@ import {
   type AcoerParameters,
   type AcoerState,
   capAlpha,
+  controllerParameters,
   efficiency,
   initialAcoerState,
   observeBatch,
 } from './controller';
 
-export type { AcoerObservation, AcoerParameters, AcoerState } from './controller';
-export { capAlpha, efficiency, initialAcoerState, observeBatch } from './controller';
-
 const parameters = {
-  alphaInit: z.number().min(0).default(0.02),
-  alphaMin: z.number().min(0).default(0.01),
-  alphaMax: z.number().min(0).default(0.5),
-  alphaUp: z.number().min(1).default(1.02),
-  alphaDown: z.number().positive().max(1).default(0.95),
-  emaSpan: z.number().min(1).default(50),
-  checkWindow: z.int().min(1).default(100),
-  accDropThreshold: z.number().min(0).default(0.02),
-  budgetRatio: z.number().positive().default(0.85),
-  minBudget: z.number().positive().default(512),
-  logScale: z.number().positive().default(5),
-  initialBudget: z.number().min(0).default(0),
-  warmupSteps: z.int().min(0).default(200),
+  ...controllerParameters,
   openThinking: z.enum(['no-bonus', 'zero-length']).default('no-bonus'),
   noCorrectLength: z.enum(['hold', 'zero']).default('hold'),
 };
 
-type Parameters = AcoerParameters & {
-  openThinking: 'no-bonus' | 'zero-length';
-  noCorrectLength: 'hold' | 'zero';
-};
+type Parameters = z.output<z.ZodObject<typeof parameters>>;
 
 function checkAlphas({ alphaMin, alphaInit, alphaMax }: AcoerParameters): void {
   if (alphaMin <= alphaInit && alphaInit <= alphaMax) return;
@@ -57,9 +39,7 @@ function checkAlphas({ alphaMin, alphaInit, alphaMax }: AcoerParameters): void {
   throw badConfig([{ path: 'rewardParams.acoer.alphaInit', message }]);
 }
 
-/**
- * The whole gathered batch as the controller sees it; `lengthOf` gives null for a length that does not count.
- */
+/** The whole batch as the controller sees it; `lengthOf` gives null for a length that does not count. */
 function observationOf(
   step: number,
   batch: readonly Group[],
@@ -117,14 +97,7 @@ export const acoer = defineReward({
   summary: 'Adaptive correct-only efficiency reward: a bonus for correct answers within an adaptive budget.',
   formula: 'c + c * alpha_t * log(1 + k(1 - min(l/B_t, 1))) / log(1 + k)',
   source: "the ACOER paper; controller as in the authors' released code, lengths in tokens",
-  taxonomy: {
-    scope: 'history',
-    correct: 'shorter',
-    incorrect: 'none',
-    bounded: true,
-    continuous: true,
-    adaptive: true,
-  },
+  taxonomy: { scope: 'history', correct: 'shorter', incorrect: 'none', adaptive: true },
   length: 'thinking',
   parameters,
   reward: formula,
