@@ -89,6 +89,17 @@ test('where training makes it worse, the checkpoint with the lowest loss is kept
   expect(trained.loss).toBeGreaterThan(best.loss);
   const kept = [lowest, run.steps].map((step) => `step-${String(step).padStart(6, '0')}`);
   expect(readdirSync(join(root, 'worse', 'checkpoints')).sort()).toEqual(kept);
+
+  // A run that is resumed after its best checkpoint still knows it.
+  const out = join(root, 'worse-stopped');
+  const controller = new AbortController();
+  const stopping = (event: SftEvent) => {
+    if (event.type === 'step' && event.index === run.steps - 1) controller.abort();
+  };
+  const options = { ...more, signal: controller.signal, onEvent: stopping };
+  const stopped = sft(...asSftCall(settings('worse-stopped', options)));
+  await expect(stopped).rejects.toMatchObject({ code: 'INTERRUPTED' });
+  expect((await sft({}, { resume: out, dataset, evalDataset })).heldOut!.best).toEqual(best);
 });
 
 test('stopped at any step and resumed, its lines, checkpoints and adapter are those of the whole run', async () => {
