@@ -8,7 +8,6 @@
 namespace acoer {
 namespace {
 
-// buildInfo(): NativeBuildInfo
 Napi::Value buildInfo(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&]() -> Napi::Value {
@@ -34,7 +33,7 @@ void stopEnginesBeforeExit(Napi::Env env) {
       process, {Napi::String::New(env, "exit"), Napi::Function::New(env, stop, "stopEngines")});
 }
 
-// exitNow(code: number): never. Runs no exit handler and waits for no thread, so that a stuck
+// Runs no exit handler and waits for no thread, so that a stuck
 // engine cannot delay it.
 Napi::Value exitNow(const Napi::CallbackInfo& info) {
   ::_exit(info[0].IsNumber() ? info[0].As<Napi::Number>().Int32Value() : 1);

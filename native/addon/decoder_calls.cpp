@@ -43,9 +43,7 @@ Pack runDecoder(DecoderArgs args, CallContext& call) {
     call.emit([request, failure = Failure{errorCodeName(error.code()), error.what(), {}}](
                   Napi::Env env) { return refusedEvent(env, request, toError(env, failure)); });
   };
-  args.options.onTokens = [&call](NewTokens&& tokens) {
-    call.emit([tokens = std::move(tokens)](Napi::Env env) { return toJs(env, tokens); });
-  };
+  args.options.onTokens = [&call](NewTokens&& tokens) { call.emit(packed(std::move(tokens))); };
   const auto emit = [&call](GeneratedSequence&& sequence) {
     call.emit([sequence = std::move(sequence)](Napi::Env env) {
       auto event = decoderEvent(env, "sequence");
@@ -55,18 +53,14 @@ Pack runDecoder(DecoderArgs args, CallContext& call) {
   };
   const GenerateStats stats = decodeArrivals(model, args.open, args.options, emit, call.cancel);
   call.cancel.check();  // unfinished sequences were emitted; the call itself is rejected
-  return [stats](Napi::Env env) { return toJs(env, stats); };
+  return packed(stats);
 }
 
 }  // namespace
 
-// openDecoder(
-//   args: { model: ModelId; policies: (PolicyId | null)[]; positions: number; maxSlots: number;
-//           kvBytes: number; keepBytes: number; job: number },
-//   onEvent: (event: NativeDecoderEvent) => void,
-// ): Promise<NativeGenerateStats>
 Napi::Value EngineWrap::openDecoder(const Info& info) {
-  return start(info, [this, &info](const Fields& fields) {
+  return start(info, [this, &info] {
+    const Fields fields(info[0], "args");
     DecoderArgs args{.model = fields.count("model"), .policies = fields.handles("policies")};
     args.open.positions = fields.integer("positions");
     args.open.keepBytes = fields.integer("keepBytes");
@@ -91,7 +85,6 @@ std::shared_ptr<Inbox> EngineWrap::inboxOf(int64_t job) {
   return inbox;
 }
 
-// addRequests(args: { job: number; requests: NativeGenerateRequest[]; streams: boolean }): void
 Napi::Value EngineWrap::addRequests(const Info& info) {
   return guarded(info.Env(), [&] {
     const Fields args(info[0], "args");
@@ -105,7 +98,6 @@ Napi::Value EngineWrap::addRequests(const Info& info) {
   });
 }
 
-// cancelRequest(args: { job: number; request: number }): void
 Napi::Value EngineWrap::cancelRequest(const Info& info) {
   return guarded(info.Env(), [&] {
     const Fields args(info[0], "args");
@@ -114,7 +106,6 @@ Napi::Value EngineWrap::cancelRequest(const Info& info) {
   });
 }
 
-// closeDecoder(args: { job: number }): void
 Napi::Value EngineWrap::closeDecoder(const Info& info) {
   return guarded(info.Env(), [&] {
     const Fields args(info[0], "args");

@@ -1,46 +1,30 @@
 #include "engine_wrap.h"
 
-#include "base/ceilings.h"
 #include "base/device.h"
 #include "base/host.h"
-#include "from_js.h"
 #include "kernels/cpu/kernels.h"
 #include "to_js.h"
 
 namespace acoer {
 
-// class Engine {
-//   constructor(args: { device: string; threads: number; memoryLimitBytes?: number })
-// }
 Napi::Function EngineWrap::define(Napi::Env env) {
-  return DefineClass(env, "Engine",
-                     {
-                         InstanceMethod<&EngineWrap::deviceInfo>("deviceInfo"),
-                         InstanceMethod<&EngineWrap::loadModel>("loadModel"),
-                         InstanceMethod<&EngineWrap::createPolicy>("createPolicy"),
-                         InstanceMethod<&EngineWrap::loadAdapter>("loadAdapter"),
-                         InstanceMethod<&EngineWrap::generate>("generate"),
-                         InstanceMethod<&EngineWrap::openDecoder>("openDecoder"),
-                         InstanceMethod<&EngineWrap::addRequests>("addRequests"),
-                         InstanceMethod<&EngineWrap::cancelRequest>("cancelRequest"),
-                         InstanceMethod<&EngineWrap::closeDecoder>("closeDecoder"),
-                         InstanceMethod<&EngineWrap::score>("score"),
-                         InstanceMethod<&EngineWrap::forward>("forward"),
-                         InstanceMethod<&EngineWrap::backward>("backward"),
-                         InstanceMethod<&EngineWrap::step>("step"),
-                         InstanceMethod<&EngineWrap::zeroGradients>("zeroGradients"),
-                         InstanceMethod<&EngineWrap::gradients>("gradients"),
-                         InstanceMethod<&EngineWrap::savePolicy>("savePolicy"),
-                         InstanceMethod<&EngineWrap::saveOptimizer>("saveOptimizer"),
-                         InstanceMethod<&EngineWrap::restorePolicy>("restorePolicy"),
-                         InstanceMethod<&EngineWrap::restoreOptimizer>("restoreOptimizer"),
-                         InstanceMethod<&EngineWrap::disposePolicy>("disposePolicy"),
-                         InstanceMethod<&EngineWrap::disposeModel>("disposeModel"),
-                         InstanceMethod<&EngineWrap::memory>("memory"),
-                         InstanceMethod<&EngineWrap::measureCeilings>("measureCeilings"),
-                         InstanceMethod<&EngineWrap::cancel>("cancel"),
-                         InstanceMethod<&EngineWrap::dispose>("dispose"),
-                     });
+  std::vector<PropertyDescriptor> methods{
+      InstanceMethod<&EngineWrap::deviceInfo>("deviceInfo"),
+      InstanceMethod<&EngineWrap::memory>("memory"),
+      InstanceMethod<&EngineWrap::cancel>("cancel"),
+      InstanceMethod<&EngineWrap::dispose>("dispose"),
+      InstanceMethod<&EngineWrap::openDecoder>("openDecoder"),
+      InstanceMethod<&EngineWrap::addRequests>("addRequests"),
+      InstanceMethod<&EngineWrap::cancelRequest>("cancelRequest"),
+      InstanceMethod<&EngineWrap::closeDecoder>("closeDecoder"),
+  };
+  for (const auto* calls : {&kModelCalls, &kPolicyCalls}) {
+    for (const EngineCall& call : *calls) {
+      methods.push_back(InstanceMethod(call.name, &EngineWrap::call, napi_default,
+                                       const_cast<EngineCall*>(&call)));
+    }
+  }
+  return DefineClass(env, "Engine", methods);
 }
 
 EngineWrap::EngineWrap(const Info& info) : ObjectWrap(info) {
@@ -67,20 +51,26 @@ void EngineWrap::account(int64_t bytes) {
   accountedBytes_ = bytes;
 }
 
-Pack EngineWrap::accounted(const Session& session, Pack pack) {
-  return [this, bytes = session.bytes(), pack = std::move(pack)](Napi::Env env) {
-    if (!runner_->closed()) account(bytes);
-    return pack(env);
-  };
+Napi::Value EngineWrap::start(const Info& info, const std::function<Request()>& unpack) {
+  return runner_->start(info.This().As<Napi::Object>(), unpack);
 }
 
-Napi::Value EngineWrap::start(const Info& info,
-                              const std::function<Request(const Fields&)>& unpack) {
-  return runner_->start(info.This().As<Napi::Object>(),
-                        [&] { return unpack(Fields(info[0], "args")); });
+Napi::Value EngineWrap::call(const Info& info) {
+  const auto* called = static_cast<const EngineCall*>(info.Data());
+  return start(info, [&] {
+    Request request = called->unpack(info, Fields(info[0], "args"));
+    if (!request.changesMemory) return request;
+    request.work = [this, work = std::move(request.work)](CallContext& call) -> Pack {
+      Pack pack = work(call);
+      return [this, bytes = call.session.bytes(), pack = std::move(pack)](Napi::Env env) {
+        if (!runner_->closed()) account(bytes);
+        return pack(env);
+      };
+    };
+    return request;
+  });
 }
 
-// deviceInfo(): NativeDeviceInfo
 Napi::Value EngineWrap::deviceInfo(const Info& info) {
   return guarded(info.Env(), [&] {
     if (runner_->closed()) fail(ErrorCode::kDisposed, "the engine was disposed");
@@ -88,30 +78,15 @@ Napi::Value EngineWrap::deviceInfo(const Info& info) {
   });
 }
 
-// memory(): Promise<NativeMemory>
 Napi::Value EngineWrap::memory(const Info& info) {
-  return runner_->start(info.This().As<Napi::Object>(), [] {
-    return Request{.work = [](CallContext& call) -> Pack {
-      MemoryFacts facts{call.session.bytes(), processMemory(), deviceFacts(call.session.device()),
-                        call.session.tensorMemory()};
-      return [facts](Napi::Env env) { return toJs(env, facts); };
+  return start(info, [] {
+    return Request{.work = [](CallContext& call) {
+      return packed(MemoryFacts{call.session.bytes(), processMemory(),
+                                deviceFacts(call.session.device()), call.session.tensorMemory()});
     }};
   });
 }
 
-// measureCeilings(args: { dtype: Dtype; job: number }): Promise<NativeCeilings>
-Napi::Value EngineWrap::measureCeilings(const Info& info) {
-  return start(info, [](const Fields& args) {
-    const at::ScalarType dtype = readDtype(args, "dtype");
-    return Request{.job = args.count("job"), .work = [dtype](CallContext& call) -> Pack {
-                     const Ceilings ceilings =
-                         acoer::measureCeilings(call.session.device(), dtype, call.cancel);
-                     return [ceilings](Napi::Env env) { return toJs(env, ceilings); };
-                   }};
-  });
-}
-
-// cancel(job: number): void
 Napi::Value EngineWrap::cancel(const Info& info) {
   return guarded(info.Env(), [&] {
     if (!info[0].IsNumber()) fail(ErrorCode::kBadArgument, "job must be a number");
@@ -120,7 +95,6 @@ Napi::Value EngineWrap::cancel(const Info& info) {
   });
 }
 
-// dispose(): Promise<void>
 Napi::Value EngineWrap::dispose(const Info& info) {
   account(0);
   return runner_->dispose(info.This().As<Napi::Object>());

@@ -5,7 +5,11 @@
 namespace acoer {
 namespace {
 
-constexpr int64_t kMaxSafeInteger = (int64_t{1} << 53) - 1;
+// JavaScript's Number.isSafeInteger.
+bool isWhole(double value) {
+  constexpr int64_t kMaxSafeInteger = (int64_t{1} << 53) - 1;
+  return value == std::floor(value) && std::abs(value) <= static_cast<double>(kMaxSafeInteger);
+}
 
 [[noreturn]] void wrongType(const std::string& what, const char* expected) {
   fail(ErrorCode::kBadArgument, what + " must be " + expected);
@@ -26,9 +30,7 @@ double Fields::number(const char* key) const {
 
 int64_t Fields::integer(const char* key) const {
   const double value = number(key);
-  if (value != std::floor(value) || std::abs(value) > static_cast<double>(kMaxSafeInteger)) {
-    wrongType(at(key), "a whole number");
-  }
+  if (!isWhole(value)) wrongType(at(key), "a whole number");
   return static_cast<int64_t>(value);
 }
 
@@ -80,47 +82,46 @@ std::vector<double> Fields::doubles(const char* key) const {
   return {array.Data(), array.Data() + array.ElementLength()};
 }
 
-std::vector<std::string> Fields::texts(const char* key) const {
+Napi::Array Fields::array(const char* key, const char* typeName) const {
   const Napi::Value value = get(key);
-  if (!value.IsArray()) wrongType(at(key), "an array of strings");
-  const auto array = value.As<Napi::Array>();
-  std::vector<std::string> texts;
+  if (!value.IsArray()) wrongType(at(key), typeName);
+  return value.As<Napi::Array>();
+}
+
+// `read` appends an entry, or returns false if it is of another type.
+template <class T, class Read>
+std::vector<T> Fields::list(const char* key, const char* typeName, const Read& read) const {
+  const Napi::Array array = this->array(key, typeName);
+  std::vector<T> list;
   for (uint32_t i = 0; i < array.Length(); i++) {
-    const Napi::Value entry = array.Get(i);
-    if (!entry.IsString()) wrongType(at(key), "an array of strings");
-    texts.push_back(entry.As<Napi::String>().Utf8Value());
+    if (!read(Napi::Value(array.Get(i)), list)) wrongType(at(key), typeName);
   }
-  return texts;
+  return list;
+}
+
+std::vector<std::string> Fields::texts(const char* key) const {
+  return list<std::string>(key, "an array of strings", [](Napi::Value entry, auto& texts) {
+    if (entry.IsString()) texts.push_back(entry.As<Napi::String>().Utf8Value());
+    return entry.IsString();
+  });
 }
 
 std::vector<int64_t> Fields::sizes(const char* key) const {
-  const Napi::Value value = get(key);
-  if (!value.IsArray()) wrongType(at(key), "an array of sizes");
-  const auto array = value.As<Napi::Array>();
-  std::vector<int64_t> sizes;
-  for (uint32_t i = 0; i < array.Length(); i++) {
-    const Napi::Value entry = array.Get(i);
+  return list<int64_t>(key, "an array of sizes", [](Napi::Value entry, auto& sizes) {
     const double size = entry.IsNumber() ? entry.As<Napi::Number>().DoubleValue() : -1;
-    if (!(size >= 0 && size <= static_cast<double>(kMaxSafeInteger)) || size != std::floor(size)) {
-      wrongType(at(key), "an array of sizes");
-    }
-    sizes.push_back(static_cast<int64_t>(size));
-  }
-  return sizes;
+    const bool isSize = size >= 0 && isWhole(size);
+    if (isSize) sizes.push_back(static_cast<int64_t>(size));
+    return isSize;
+  });
 }
 
 std::vector<std::optional<int64_t>> Fields::handles(const char* key) const {
-  const Napi::Value value = get(key);
-  if (!value.IsArray()) wrongType(at(key), "an array of handles");
-  const auto array = value.As<Napi::Array>();
-  std::vector<std::optional<int64_t>> handles;
-  for (uint32_t i = 0; i < array.Length(); i++) {
-    const Napi::Value entry = array.Get(i);
-    if (!entry.IsNumber() && !entry.IsNull()) wrongType(at(key), "an array of handles");
-    handles.push_back(entry.IsNull() ? std::nullopt
-                                     : std::optional(entry.As<Napi::Number>().Int64Value()));
-  }
-  return handles;
+  using Handle = std::optional<int64_t>;
+  return list<Handle>(key, "an array of handles", [](Napi::Value entry, auto& handles) {
+    if (!entry.IsNumber() && !entry.IsNull()) return false;
+    handles.push_back(entry.IsNull() ? Handle() : entry.As<Napi::Number>().Int64Value());
+    return true;
+  });
 }
 
 bool Fields::isNull(const char* key) const { return get(key).IsNull(); }
@@ -128,9 +129,7 @@ bool Fields::isNull(const char* key) const { return get(key).IsNull(); }
 Fields Fields::object(const char* key) const { return Fields(get(key), at(key)); }
 
 std::vector<Fields> Fields::objects(const char* key) const {
-  const Napi::Value value = get(key);
-  if (!value.IsArray()) wrongType(at(key), "an array");
-  const auto array = value.As<Napi::Array>();
+  const Napi::Array array = this->array(key, "an array");
   std::vector<Fields> objects;
   for (uint32_t i = 0; i < array.Length(); i++) {
     objects.emplace_back(array.Get(i), at(key) + "[" + std::to_string(i) + "]");

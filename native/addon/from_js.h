@@ -2,12 +2,13 @@
 // field. Only JavaScript types are checked here: the core checks which values are allowed.
 #pragma once
 
+#include <napi.h>
+
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "generate/generate.h"
-#include "napi_setup.h"
 #include "ops/packed.h"
 
 namespace acoer {
@@ -37,6 +38,9 @@ class Fields {
 
  private:
   Napi::Value get(const char* key) const { return object_.Get(key); }
+  Napi::Array array(const char* key, const char* typeName) const;
+  template <class T, class Read>
+  std::vector<T> list(const char* key, const char* typeName, const Read& read) const;
   Napi::TypedArray typed(const char* key, napi_typedarray_type type, const char* typeName) const;
 
   Napi::Object object_;

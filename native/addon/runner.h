@@ -4,13 +4,14 @@
 // the catch blocks of all calls.
 #pragma once
 
+#include <napi.h>
+
 #include <atomic>
 #include <map>
 #include <optional>
 
 #include "engine_thread.h"
 #include "failure.h"
-#include "napi_setup.h"
 #include "session.h"
 
 namespace acoer {
@@ -36,6 +37,7 @@ struct Request {
   Napi::FunctionReference callback{};    // receives what the work emits; may be empty
   Napi::FunctionReference onProgress{};  // receives what it reports; may be empty
   Work work;
+  bool changesMemory = false;  // V8 is told how much there is before the result is packed
 };
 
 class Runner {

@@ -5,6 +5,18 @@
 #include "train/forward.h"
 
 namespace acoer {
+namespace {
+
+// The size of the values, the gradients, AdamW's two moments, and the tape if there is one.
+int64_t policyBytes(const Policy& policy) {
+  int64_t total = tapeBytes(policy);
+  for (const Parameter& parameter : policy.parameters) {
+    total += 4 * static_cast<int64_t>(parameter.value.nbytes());
+  }
+  return total;
+}
+
+}  // namespace
 
 int64_t Session::add(std::shared_ptr<Model> model) {
   models_.emplace(nextHandle_, std::move(model));
@@ -46,20 +58,6 @@ int64_t Session::bytes() const {
   int64_t total = 0;
   for (const auto& [handle, model] : models_) total += model->bytes;
   for (const auto& [handle, entry] : policies_) total += policyBytes(*entry.policy);
-  return total;
-}
-
-int64_t policyBytes(const Policy& policy) {
-  int64_t total = tapeBytes(policy);
-  for (const Parameter& parameter : policy.parameters) {
-    total += 4 * static_cast<int64_t>(parameter.value.nbytes());
-  }
-  return total;
-}
-
-int64_t policyParameterCount(const Policy& policy) {
-  int64_t total = 0;
-  for (const Parameter& parameter : policy.parameters) total += parameter.value.numel();
   return total;
 }
 

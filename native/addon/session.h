@@ -46,9 +46,4 @@ class Session {
   std::map<int64_t, OwnedPolicy> policies_;
 };
 
-// The size of the values, the gradients, AdamW's two moments, and the tape if there is one
-// (forward.h).
-int64_t policyBytes(const Policy& policy);
-int64_t policyParameterCount(const Policy& policy);
-
 }  // namespace acoer

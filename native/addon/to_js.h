@@ -7,7 +7,7 @@
 #include "base/host.h"
 #include "base/memory.h"
 #include "generate/generate.h"
-#include "napi_setup.h"
+#include "runner.h"
 #include "train/adamw.h"
 #include "train/forward.h"
 
@@ -59,5 +59,14 @@ Napi::Value toJs(Napi::Env env, const std::vector<TensorFacts>& tensors);
 Napi::Value toJs(Napi::Env env, const MemoryFacts& facts);
 Napi::Value toJs(Napi::Env env, const Ceilings& ceilings);
 Napi::Value toJs(Napi::Env env, const DeviceFacts& facts, int threads);
+
+// What converts `value`, or gives undefined, on the JavaScript thread.
+template <class T>
+Pack packed(T value) {
+  return [value = std::move(value)](Napi::Env env) { return toJs(env, value); };
+}
+inline Pack nothing() {
+  return [](Napi::Env env) { return env.Undefined(); };
+}
 
 }  // namespace acoer

@@ -15,7 +15,6 @@
 #include "matrix/matrix.h"
 #include "matrix/small_products.h"
 #include "ops/attention.h"
-#include "ops/small_attention.h"
 #include "train_helpers.h"
 
 namespace acoer::check {

@@ -1,31 +1,17 @@
 #include "base/error.h"
 
 #include <cstdio>
+#include <iterator>
 
 namespace acoer {
 
 const char* errorCodeName(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kBadArgument:
-      return "BAD_ARGUMENT";
-    case ErrorCode::kBadShape:
-      return "BAD_SHAPE";
-    case ErrorCode::kBadFile:
-      return "BAD_FILE";
-    case ErrorCode::kOutOfMemory:
-      return "OUT_OF_MEMORY";
-    case ErrorCode::kNotFinite:
-      return "NOT_FINITE";
-    case ErrorCode::kDisposed:
-      return "DISPOSED";
-    case ErrorCode::kCancelled:
-      return "CANCELLED";
-    case ErrorCode::kDevice:
-      return "DEVICE";
-    case ErrorCode::kInternal:
-      return "INTERNAL";
-  }
-  return "INTERNAL";
+  // In the order of ErrorCode.
+  constexpr const char* kNames[] = {"BAD_ARGUMENT",  "BAD_SHAPE",  "BAD_FILE",
+                                    "OUT_OF_MEMORY", "NOT_FINITE", "DISPOSED",
+                                    "CANCELLED",     "DEVICE",     "INTERNAL"};
+  static_assert(std::size(kNames) == static_cast<size_t>(ErrorCode::kInternal) + 1);
+  return kNames[static_cast<size_t>(code)];
 }
 
 void fail(ErrorCode code, const std::string& message, std::optional<Place> place) {

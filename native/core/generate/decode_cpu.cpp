@@ -9,13 +9,10 @@
 #include "kernels/cpu/dispatch.h"
 #include "ops/adapters.h"
 #include "ops/attention.h"
-#include "ops/small_attention.h"
 
 namespace acoer {
 namespace {
 
-// The fewest elements that are worth starting another thread for.
-constexpr int64_t kGrainElements = int64_t{1} << 15;
 // Prompts up to this length are attended row by row over the cache, longer ones in blocks, as in
 // training, or by the library. This depends on nothing but the prompt's own length, so that the
 // batch cannot change a result.
@@ -32,10 +29,6 @@ at::Tensor attendLongPrompt(const at::Tensor& q_THK, const at::Tensor& k_TJK,
   layout.longest = length;
   layout.sequences = {{.own = 0, .length = length}};
   return attention(q_THK, k_TJK, v_TJK, layout, nullptr).flatten(1);
-}
-
-int64_t grainFor(int64_t elementsPerItem) {
-  return std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, elementsPerItem));
 }
 
 template <class Visit>
@@ -116,7 +109,7 @@ void CpuDecodeOps::norm(DecodePart& part, const at::Tensor& weight_D) const {
                                        .eps = model_.spec.rmsNormEps};
     const kernels::Rows<const T> x{readPointer<T>(part.x_ND), rows, 1, width, width};
     const kernels::Rows<T> y{writePointer<T>(part.normed_ND), rows, 1, width, width};
-    at::parallel_for(0, rows, grainFor(width), [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, rows, rowGrain(width), [&](int64_t begin, int64_t end) {
       kernels::rowKernels<T>().rmsRotate(norm, x, y, nullptr, begin, end);
     });
   });
@@ -129,7 +122,7 @@ void CpuDecodeOps::activation(DecodePart& part) const {
     const T* gateUp = readPointer<T>(part.gateUp_N2F);
     T* out = writePointer<T>(part.act_NF);
     const auto kernel = kernels::rowKernels<T>().swiglu;
-    at::parallel_for(0, part.count(), grainFor(width), [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, part.count(), rowGrain(width), [&](int64_t begin, int64_t end) {
       kernel(gateUp + 2 * begin * width, out + begin * width, end - begin, width);
     });
   });
@@ -160,13 +153,13 @@ void CpuDecodeOps::attention(DecodePart& part, size_t layer, bool writeOnly) con
     args.sin_PK = readPointer<kernels::Acc<T>>(rope_.sin_PK);
     args.eps = spec.rmsNormEps;
     const auto& kernel = kernels::rowKernels<T>();
-    at::parallel_for(0, part.count(), grainFor(spec.qkvRows()),
+    at::parallel_for(0, part.count(), rowGrain(spec.qkvRows()),
                      [&](int64_t begin, int64_t end) { kernel.writeHeads(args, begin, end); });
     if (writeOnly) return;
     auto attendRows = [&](const kernels::AttentionArgs<T>& some) {
       const int64_t longest = *std::max_element(some.position_N, some.position_N + some.rows) + 1;
       at::parallel_for(0, some.rows * spec.numKvHeads,
-                       grainFor(longest * spec.headDim * spec.numHeads / spec.numKvHeads),
+                       rowGrain(longest * spec.headDim * spec.numHeads / spec.numKvHeads),
                        [&](int64_t from, int64_t to) { kernel.attend(some, from, to); });
     };
     if (!part.prefill) return attendRows(args);

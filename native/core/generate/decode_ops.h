@@ -5,6 +5,7 @@
 
 #include "generate/kv_cache.h"
 #include "ops/adapters.h"
+#include "ops/ops.h"
 #include "ops/rope.h"
 
 namespace acoer {
@@ -14,11 +15,6 @@ enum class DecodePath {
   kAuto,       // our CUDA kernels where the model has some that fit, else CPU kernels on a CPU
   kTensorOps,  // libtorch's operations, on any device
 };
-
-// What is summed in fp32 for most types: fp64 for fp64.
-inline at::ScalarType wideType(at::ScalarType dtype) {
-  return dtype == at::kDouble ? at::kDouble : at::kFloat;
-}
 
 // N tokens; token n has position positions[n] in slot slots[n]. Rows are sorted by policy.
 struct DecodeRows {

@@ -28,15 +28,8 @@ KernelChoice chooseKernels(const Model& model, const std::vector<GenerateRequest
 
 }  // namespace
 
-GenerateRun::GenerateRun(const Model& model, std::vector<GenerateRequest> requests,
-                         const OpenDecoder* open, const GenerateOptions& options,
-                         const std::function<void(GeneratedSequence&&)>& onSequence,
-                         const Cancel& cancel)
-    : GenerateRun(model, open != nullptr ? needsOf(*open, options) : needsOf(requests),
-                  std::move(requests), open, options, onSequence, cancel) {}
-
-GenerateRun::GenerateRun(const Model& model, DecoderNeeds needs,
-                         std::vector<GenerateRequest>&& requests, const OpenDecoder* open,
+GenerateRun::GenerateRun(const Model& model, const DecoderNeeds& needs,
+                         std::vector<GenerateRequest> requests, const OpenDecoder* open,
                          const GenerateOptions& options,
                          const std::function<void(GeneratedSequence&&)>& onSequence,
                          const Cancel& cancel)
@@ -341,7 +334,8 @@ GenerateStats generate(const Model& model, const std::vector<GenerateRequest>& r
   checkOptions(options);
   for (size_t i = 0; i < requests.size(); ++i) checkRequest(model, i, requests[i]);
   const c10::OptionalDeviceGuard guard(model.device);
-  return GenerateRun(model, requests, nullptr, options, onSequence, cancel).run();
+  return GenerateRun(model, needsOf(requests), requests, nullptr, options, onSequence, cancel)
+      .run();
 }
 
 GenerateStats decodeArrivals(const Model& model, const OpenDecoder& open,
@@ -352,7 +346,7 @@ GenerateStats decodeArrivals(const Model& model, const OpenDecoder& open,
   checkOptions(options);
   checkOpenDecoder(model, open);
   const c10::OptionalDeviceGuard guard(model.device);
-  return GenerateRun(model, {}, &open, options, onSequence, cancel).run();
+  return GenerateRun(model, needsOf(open, options), {}, &open, options, onSequence, cancel).run();
 }
 
 }  // namespace acoer

@@ -52,8 +52,8 @@ KvCache::KvCache(const ModelSpec& spec, at::Device device, at::ScalarType dtype,
       keys_(static_cast<size_t>(spec.numLayers)),
       values_(static_cast<size_t>(spec.numLayers)) {
   for (size_t i = 0; i < keys_.size(); ++i) {
-    keys_[i] = makeKeys();
-    values_[i] = makeValues();
+    keys_[i] = make(/*keys=*/true);
+    values_[i] = make(/*keys=*/false);
   }
 }
 
@@ -65,19 +65,12 @@ int64_t KvCache::roundedPositions(int64_t positions) {
   return (positions + kTile - 1) / kTile * kTile;
 }
 
-at::Tensor KvCache::makeKeys() const {
-  const auto options = at::device(device_).dtype(dtype_);
-  if (tiledKeys_) {
-    return at::empty({slots_, kvHeads_, positions_ / kTile, headDim_, kTile}, options);
-  }
-  return at::zeros({slots_, kvHeads_, positions_, headDim_}, options);
-}
-
-at::Tensor KvCache::makeValues() const {
+at::Tensor KvCache::make(bool keys) const {
   const auto options = at::device(device_).dtype(dtype_);
   // Masked attention multiplies unwritten positions by zero, so they must not be NaN.
   if (!tiledKeys_) return at::zeros({slots_, kvHeads_, positions_, headDim_}, options);
-  return at::empty({slots_, kvHeads_, positions_, headDim_}, options);
+  if (!keys) return at::empty({slots_, kvHeads_, positions_, headDim_}, options);
+  return at::empty({slots_, kvHeads_, positions_ / kTile, headDim_, kTile}, options);
 }
 
 void KvCache::resize(int64_t slots, int64_t positions, int64_t keepSlots, int64_t keepPositions) {
@@ -86,7 +79,7 @@ void KvCache::resize(int64_t slots, int64_t positions, int64_t keepSlots, int64_
   // Layer by layer, so that the old and the new room exist together for only one layer at a time.
   for (size_t i = 0; i < keys_.size(); ++i) {
     for (at::Tensor* cache : {&keys_[i], &values_[i]}) {
-      at::Tensor grown = cache == &keys_[i] ? makeKeys() : makeValues();
+      at::Tensor grown = make(cache == &keys_[i]);
       if (keepSlots > 0 && keepPositions > 0) {
         range(grown, 0, keepSlots, 0, keepPositions)
             .copy_(range(*cache, 0, keepSlots, 0, keepPositions));

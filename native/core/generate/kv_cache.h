@@ -32,8 +32,7 @@ class KvCache {
   const at::Tensor& values(int64_t layer) const { return values_[static_cast<size_t>(layer)]; }
 
  private:
-  at::Tensor makeKeys() const;
-  at::Tensor makeValues() const;
+  at::Tensor make(bool keys) const;
 
   int64_t kvHeads_, headDim_;
   at::Device device_;

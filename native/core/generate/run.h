@@ -33,8 +33,8 @@ struct KernelChoice {
 class GenerateRun {
  public:
   // `open`: where more requests come from; null: `requests` are all.
-  GenerateRun(const Model& model, std::vector<GenerateRequest> requests, const OpenDecoder* open,
-              const GenerateOptions& options,
+  GenerateRun(const Model& model, const DecoderNeeds& needs, std::vector<GenerateRequest> requests,
+              const OpenDecoder* open, const GenerateOptions& options,
               const std::function<void(GeneratedSequence&&)>& onSequence, const Cancel& cancel);
   GenerateStats run();
 
@@ -74,9 +74,6 @@ class GenerateRun {
   const GenerateRequest& requestOf(const Sequence& s) const {
     return requests_[static_cast<size_t>(s.out.request)];
   }
-  GenerateRun(const Model& model, DecoderNeeds needs, std::vector<GenerateRequest>&& requests,
-              const OpenDecoder* open, const GenerateOptions& options,
-              const std::function<void(GeneratedSequence&&)>& onSequence, const Cancel& cancel);
   void takeArrivals();
   void checkArrival(const GenerateRequest& request) const;
   void admit(GenerateRequest&& request);

@@ -59,12 +59,8 @@ void addLoraParameters(Policy& policy) {
     for (const auto& [tensor, tail] :
          {std::pair(&pair.a_RI, ".lora_A.weight"), std::pair(&pair.b_OR, ".lora_B.weight")}) {
       tensor->requires_grad_(true);
-      policy.parameters.push_back({.name = path + tail,
-                                   .value = tensor->detach(),
-                                   .leaf = *tensor,
-                                   .row = 0,
-                                   .expAvg = {},
-                                   .expAvgSq = {}});
+      policy.parameters.push_back(
+          {.name = path + tail, .value = tensor->detach(), .leaf = *tensor});
     }
   }
 }
@@ -77,12 +73,8 @@ void addFullParameters(Policy& policy) {
   const auto to = weightSlots(model.spec, policy.full);
   for (size_t i = 0; i < to.size(); ++i) {
     to[i].view().copy_(from[i].view());
-    policy.parameters.push_back({.name = to[i].name,
-                                 .value = to[i].view(),
-                                 .leaf = to[i].whole,
-                                 .row = to[i].row,
-                                 .expAvg = {},
-                                 .expAvgSq = {}});
+    policy.parameters.push_back(
+        {.name = to[i].name, .value = to[i].view(), .leaf = to[i].whole, .row = to[i].row});
   }
   // After the views are made, so that they are not part of any graph.
   for (Parameter& parameter : policy.parameters) {

@@ -52,8 +52,7 @@ struct Parameter {
   int64_t row = 0;
   // Norms and biases do not decay, as in transformers' Trainer: all that are vectors.
   bool decays() const { return value.dim() > 1; }
-  at::Tensor expAvg;
-  at::Tensor expAvgSq;
+  at::Tensor expAvg{}, expAvgSq{};
 };
 
 struct Tape;  // what a forward pass keeps (forward.cpp)

@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include "kernels/cpu/kernels.h"
-#include "ops/small_attention.h"
 
 namespace acoer {
 

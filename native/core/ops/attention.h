@@ -5,7 +5,7 @@
 
 namespace acoer {
 
-// What backward needs: q, k and v of attention of our own (small_attention.h), or the leaves and
+// What backward needs: q, k and v of attention of our own, or the leaves and
 // the output of one fused call of the library per bucket.
 struct AttentionTape {
   struct Call {
@@ -29,5 +29,15 @@ struct AttentionGradients {
 };
 AttentionGradients attentionBackward(const AttentionTape& tape, const at::Tensor& dOut_THK,
                                      const PackedLayout& layout);
+
+// Attention of our own over short sequences on a CPU (small_attention.cpp), fp32 or fp64. On the
+// packed rows as they are: without padding, sequences may have rows in common (SequenceRows), and
+// backward computes the scores again instead of keeping them. `type`: the model's.
+bool isSmallAttention(at::Device device, at::ScalarType type, int64_t longest);
+at::Tensor smallAttention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
+                          const PackedLayout& layout);
+AttentionGradients smallAttentionBackward(const at::Tensor& q_THK, const at::Tensor& k_TJK,
+                                          const at::Tensor& v_TJK, const at::Tensor& dOut_THK,
+                                          const PackedLayout& layout);
 
 }  // namespace acoer

@@ -15,10 +15,6 @@ namespace acoer {
 
 namespace {
 
-at::ScalarType wideType(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 // Tokens per unit of work; fixed, so that sums over tokens are always grouped in the same way.
 constexpr int64_t kBlock = 64;
 
@@ -51,7 +47,8 @@ Normed forwardKernel(const at::Tensor& x, const at::Tensor& weight, double eps,
   auto shape = x.sizes().vec();
   Normed normed{at::empty(shape, x.options()), {}};
   shape.back() = 1;
-  if (weight.defined()) normed.inverseRms = at::empty(shape, x.options().dtype(wideType(x)));
+  if (weight.defined())
+    normed.inverseRms = at::empty(shape, x.options().dtype(wideType(x.scalar_type())));
   const auto f = rotationOf<T>(weight, angles, eps);
   const auto in = rowsOf<const T>(x);
   const auto out = rowsOf<T>(normed.y);
@@ -96,7 +93,7 @@ void backwardOps(const at::Tensor& dyRotated, const NormInputs& in, const at::Te
     dx.copy_(dy);
     return;
   }
-  const auto wide = wideType(in.x);
+  const auto wide = wideType(in.x.scalar_type());
   const at::Tensor n = in.x.to(wide) * in.inverseRms;
   at::Tensor g = dy.to(wide);
   if (in.dWeight.defined()) {
@@ -120,7 +117,7 @@ Normed rmsRotate(const GpuKernels* kernels, const at::Tensor& x, const at::Tenso
                     });
   if (done) return normed;
   if (!weight.defined()) return {applyRope(x, angles.cos_TK, angles.sin_TK), {}};
-  const at::Tensor wide = x.to(wideType(x));
+  const at::Tensor wide = x.to(wideType(x.scalar_type()));
   const at::Tensor inverseRms = at::rsqrt((wide * wide).mean(-1, true) + eps);
   const at::Tensor y = (wide * inverseRms).to(x.scalar_type()) * weight;
   return {angles.cos_TK.defined() ? applyRope(y, angles.cos_TK, angles.sin_TK) : y, inverseRms};
@@ -142,18 +139,6 @@ void rmsRotateBackward(const GpuKernels* kernels, const at::Tensor& dy, const No
   if (!done) backwardOps(dy, inputs, residual, dx);
 }
 
-namespace {
-
-// Elements that are worth starting another thread for.
-constexpr int64_t kGrainElements = int64_t{1} << 15;
-
-template <class Visit>
-void forEachRows(int64_t rows, int64_t width, const Visit& visit) {
-  at::parallel_for(0, rows, std::max<int64_t>(1, kGrainElements / width), visit);
-}
-
-}  // namespace
-
 at::Tensor swigluForward(const GpuKernels* kernels, const at::Tensor& gateUp_T2F) {
   const at::Tensor done_TF = gpuSwiglu(kernels, gateUp_T2F);
   if (done_TF.defined()) return done_TF;
@@ -164,7 +149,7 @@ at::Tensor swigluForward(const GpuKernels* kernels, const at::Tensor& gateUp_T2F
     using T = decltype(type);
     const T* gateUp = readPointer<T>(gateUp_T2F);
     T* y = writePointer<T>(y_TF);
-    forEachRows(y_TF.size(0), width, [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, y_TF.size(0), rowGrain(width), [&](int64_t begin, int64_t end) {
       kernels::rowKernels<T>().swiglu(gateUp + 2 * begin * width, y + begin * width, end - begin,
                                       width);
     });
@@ -199,7 +184,7 @@ at::Tensor swigluBackward(const GpuKernels* kernels, const at::Tensor& dy_TF,
         using T = decltype(type);
         const T *gateUp = readPointer<T>(gateUp_T2F), *dy = readPointer<T>(dy_TF);
         T* d = writePointer<T>(d_T2F);
-        forEachRows(dy_TF.size(0), width, [&](int64_t begin, int64_t end) {
+        at::parallel_for(0, dy_TF.size(0), rowGrain(width), [&](int64_t begin, int64_t end) {
           kernels::rowKernels<T>().swigluBackward(gateUp + 2 * begin * width, dy + begin * width,
                                                   d + 2 * begin * width, end - begin, width);
         });

@@ -7,8 +7,7 @@ namespace acoer {
 
 at::Tensor rmsNorm(const at::Tensor& x, const at::Tensor& weight_D, double eps) {
   const auto type = x.scalar_type();
-  const auto wide = type == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor wideX = x.to(wide);
+  const at::Tensor wideX = x.to(wideType(type));
   const at::Tensor scale = at::rsqrt(at::mean(wideX * wideX, {-1}, /*keepdim=*/true) + eps);
   return (wideX * scale).to(type) * weight_D;
 }

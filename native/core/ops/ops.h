@@ -5,6 +5,11 @@
 
 namespace acoer {
 
+// What is summed in fp32 for most types: fp64 for fp64.
+inline at::ScalarType wideType(at::ScalarType dtype) {
+  return dtype == at::kDouble ? at::kDouble : at::kFloat;
+}
+
 // x * w / rms(x): normalised in fp32 (fp64 for fp64), rounded to x's type, then multiplied by the
 // weight.
 at::Tensor rmsNorm(const at::Tensor& x, const at::Tensor& weight_D, double eps);

@@ -22,8 +22,7 @@ std::vector<LoraTape::Group> makeGroups(const Projection& p, const at::Tensor& x
   for (const AdaptedRows& adapted : p.adapted) {
     if (groups.empty() || p.dropout) {
       const auto [input_TI, mask_TI] = adapterInput(p, adapted.target, x_TI);
-      groups.push_back(
-          {.input_TI = input_TI, .mask_TI = mask_TI, .a = {}, .down_TG = {}, .members = {}});
+      groups.push_back({.input_TI = input_TI, .mask_TI = mask_TI});
     }
     groups.back().members.push_back(adapted);
   }

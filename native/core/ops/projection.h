@@ -43,10 +43,10 @@ struct LoraTape {
   struct Group {
     // x, times its dropout mask if there is one; both undefined where the mask is made again.
     at::Tensor input_TI;
-    at::Tensor mask_TI;  // undefined without dropout
-    Matrix a;            // the A matrices side by side, [G, I], in x's type
-    at::Tensor down_TG;  // input a^T
-    std::vector<AdaptedRows> members;
+    at::Tensor mask_TI;    // undefined without dropout
+    Matrix a{};            // the A matrices side by side, [G, I], in x's type
+    at::Tensor down_TG{};  // input a^T
+    std::vector<AdaptedRows> members{};
   };
   std::vector<Group> groups;
 };

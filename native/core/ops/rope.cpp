@@ -71,8 +71,7 @@ at::Tensor ropeFrequencies(const ModelSpec& spec, at::ScalarType dtype) {
 RopeTable ropeTable(const ModelSpec& spec, int64_t positions, at::Device device,
                     at::ScalarType dtype) {
   // Rounded as in transformers: frequency, product, cosine and its factor in fp32.
-  const at::Tensor frequency =
-      ropeFrequencies(spec, dtype == at::kDouble ? at::kDouble : at::kFloat);
+  const at::Tensor frequency = ropeFrequencies(spec, wideType(dtype));
   const at::Tensor angle = at::arange(positions, frequency.options()).unsqueeze(1) * frequency;
   const at::Tensor both_PK = at::cat({angle, angle}, 1);
   const double factor = spec.ropeScaling.attentionFactor;

@@ -1,4 +1,3 @@
-#include "ops/small_attention.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "kernels/cpu/dispatch.h"
+#include "ops/attention.h"
 
 namespace acoer {
 namespace {

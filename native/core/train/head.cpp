@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "kernels/cpu/dispatch.h"
 #include "ops/gpu_ops.h"
+#include "ops/ops.h"
 
 namespace acoer {
 
@@ -17,9 +18,6 @@ namespace {
 // 64 MB of fp32 logits; chunks of fewer than 64 tokens would waste the matrix product.
 constexpr int64_t kChunkElements = int64_t{1} << 24;
 constexpr int64_t kMinChunkTokens = 64;
-
-// The fewest logits that are worth starting another thread for.
-constexpr int64_t kGrainElements = int64_t{1} << 15;
 
 // On a GPU, whose products want more rows and whose memory takes them.
 constexpr int64_t kGpuChunkTokens = 1024;
@@ -74,18 +72,17 @@ void visitRows(const at::Tensor& logits_CV, const at::Tensor& targets_C, double 
   const auto* targets = targets_C.const_data_ptr<int64_t>();
   const bool narrows = to.probs_CV.defined() && to.probs_CV.scalar_type() == at::kBFloat16;
   auto* narrowed = narrows ? writePointer<kernels::Bf16>(to.probs_CV) : nullptr;
-  at::parallel_for(0, logits_CV.size(0), std::max<int64_t>(1, kGrainElements / V),
-                   [&](int64_t begin, int64_t end) {
-                     for (int64_t c = begin; c < end; ++c) {
-                       T* row = logits + c * V;
-                       const auto target = static_cast<double>(row[targets[c]]);
-                       const kernels::LogitSums<T> sums = kernels::mathKernels<T>().softmaxLogits(
-                           row, V, 1 / temperature, narrows ? narrowed + c * V : nullptr);
-                       const double logSum = std::log(sums.sum);
-                       logprobs[c] = static_cast<T>((target - sums.max) / temperature - logSum);
-                       entropies[c] = static_cast<T>(logSum - sums.weighted / sums.sum);
-                     }
-                   });
+  at::parallel_for(0, logits_CV.size(0), rowGrain(V), [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) {
+      T* row = logits + c * V;
+      const auto target = static_cast<double>(row[targets[c]]);
+      const kernels::LogitSums<T> sums = kernels::mathKernels<T>().softmaxLogits(
+          row, V, 1 / temperature, narrows ? narrowed + c * V : nullptr);
+      const double logSum = std::log(sums.sum);
+      logprobs[c] = static_cast<T>((target - sums.max) / temperature - logSum);
+      entropies[c] = static_cast<T>(logSum - sums.weighted / sums.sum);
+    }
+  });
 }
 
 void visitByTensorOps(at::Tensor logits_CV, const at::Tensor& targets_C, double temperature,
@@ -133,8 +130,7 @@ HeadResult headForward(const GpuKernels* kernels, const at::Tensor& h_ND, const 
                        const at::Tensor& targets_N, double temperature, bool slopes,
                        const Cancel& cancel) {
   const int64_t tokens = h_ND.size(0), chunk = chunkTokens(weight_VD);
-  const auto wide =
-      h_ND.options().dtype(h_ND.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  const auto wide = h_ND.options().dtype(wideType(h_ND.scalar_type()));
   HeadResult result{at::empty({tokens}, wide), at::empty({tokens}, wide),
                     slopes ? at::empty_like(h_ND) : at::Tensor()};
   for (int64_t from = 0; from < tokens; from += chunk) {

@@ -7,7 +7,6 @@
 #include "ops/adapters.h"
 #include "ops/ops.h"
 #include "ops/rope.h"
-#include "ops/small_attention.h"
 
 namespace acoer {
 
@@ -52,10 +51,11 @@ Heads splitHeads(const ModelSpec& spec, const at::Tensor& qkv_TE) {
           block(spec.qRows() + spec.kvRows(), spec.numKvHeads)};
 }
 
-// Where the gradient of a norm's weight goes.
-at::Tensor normGradient(const LayerPass& pass, const at::Tensor& weight, GradientSink& sink) {
-  const bool full = pass.policy && !pass.policy->isLora();
-  return full && weight.defined() ? sink.buffer(weight) : at::Tensor();
+// What the backward of a norm reads, and where the gradient of its weight goes.
+NormInputs normInputs(const LayerPass& pass, const at::Tensor& x, const at::Tensor& inverseRms,
+                      const at::Tensor& weight, GradientSink& sink, const Angles& angles = {}) {
+  const bool trained = pass.policy && !pass.policy->isLora() && weight.defined();
+  return {x, inverseRms, weight, angles, trained ? sink.buffer(weight) : at::Tensor()};
 }
 
 at::Tensor attentionForward(const LayerPass& pass, const LayerWeights& w, const at::Tensor& qkv_TE,
@@ -83,14 +83,12 @@ at::Tensor attentionInputBackward(const LayerPass& pass, const LayerWeights& w, 
   tape.attention = {};
   const at::Tensor dqkv_TE = at::empty_like(tape.qkv_TE);
   const Heads target = splitHeads(spec, dqkv_TE), raw = splitHeads(spec, tape.qkv_TE);
-  rmsRotateBackward(
-      kernels, d.q_THK,
-      {raw.q_THK, tape.qInverseRms, w.qNorm_K, pass.angles, normGradient(pass, w.qNorm_K, sink)},
-      {}, target.q_THK);
-  rmsRotateBackward(
-      kernels, d.k_TJK,
-      {raw.k_TJK, tape.kInverseRms, w.kNorm_K, pass.angles, normGradient(pass, w.kNorm_K, sink)},
-      {}, target.k_TJK);
+  rmsRotateBackward(kernels, d.q_THK,
+                    normInputs(pass, raw.q_THK, tape.qInverseRms, w.qNorm_K, sink, pass.angles), {},
+                    target.q_THK);
+  rmsRotateBackward(kernels, d.k_TJK,
+                    normInputs(pass, raw.k_TJK, tape.kInverseRms, w.kNorm_K, sink, pass.angles), {},
+                    target.k_TJK);
   target.v_TJK.copy_(d.v_TJK);
   return dqkv_TE;
 }
@@ -122,13 +120,9 @@ PassWeights passWeights(const Model& model, const Policy* policy,
 LayerPass makeLayerPass(const Model& model, const Policy* policy, const PassWeights& weights,
                         const PackedSequences& batch, const std::optional<DropoutKey>& dropout) {
   const bool dropping = drops(policy, dropout);
-  LayerPass pass{model,
-                 policy,
-                 weights.weights,
-                 weights.merged,
-                 makeLayout(batch, model.device, sharesPrompts(model, batch, dropping)),
-                 {},
-                 std::nullopt};
+  LayerPass pass{weights, model,
+                 policy,  makeLayout(batch, model.device, sharesPrompts(model, batch, dropping)),
+                 {},      std::nullopt};
   const RopeTable table = ropeTable(model.spec, pass.layout.longest, model.device, model.dtype);
   pass.angles.cos_TK = table.cos_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
   pass.angles.sin_TK = table.sin_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
@@ -200,11 +194,7 @@ at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
       projectBackward(p.gateUp, dGateUp_T2F, tape.postNorm.y, tape.gateUpLora, sink);
   const at::Tensor dMiddle_TD = at::empty_like(tape.middle_TD);
   rmsRotateBackward(kernels, dPost_TD,
-                    {tape.middle_TD,
-                     tape.postNorm.inverseRms,
-                     w.postNorm_D,
-                     {},
-                     normGradient(pass, w.postNorm_D, sink)},
+                    normInputs(pass, tape.middle_TD, tape.postNorm.inverseRms, w.postNorm_D, sink),
                     dy_TD, dMiddle_TD);
   const at::Tensor dAttended_TQ =
       projectBackward(p.o, dMiddle_TD, tape.attended_TQ, tape.oLora, sink);
@@ -214,11 +204,7 @@ at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
   if (!needsInput) return {};
   const at::Tensor dx_TD = at::empty_like(tape.x_TD);
   rmsRotateBackward(kernels, dInput_TD,
-                    {tape.x_TD,
-                     tape.inputNorm.inverseRms,
-                     w.inputNorm_D,
-                     {},
-                     normGradient(pass, w.inputNorm_D, sink)},
+                    normInputs(pass, tape.x_TD, tape.inputNorm.inverseRms, w.inputNorm_D, sink),
                     dMiddle_TD, dx_TD);
   return dx_TD;
 }

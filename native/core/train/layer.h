@@ -18,11 +18,9 @@ PassWeights passWeights(const Model& model, const Policy* policy,
                         const std::optional<DropoutKey>& dropout);
 
 // Shared by all layers of a pass.
-struct LayerPass {
+struct LayerPass : PassWeights {
   const Model& model;
   const Policy* policy;  // null: the base
-  Weights weights;       // the policy's or the base's
-  bool merged = false;   // the weights hold the adapters (adapters.h)
   PackedLayout layout;
   Angles angles;
   std::optional<DropoutPlan> dropout;

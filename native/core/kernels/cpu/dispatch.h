@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+
 #include "kernels/cpu/kernels.h"
 
 namespace acoer {
@@ -37,6 +39,11 @@ void withMathType(const at::Tensor& t, const Visit& visit) {
 }
 inline bool hasMathType(const at::Tensor& t) {
   return t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble;
+}
+
+// How many rows of so many elements are worth starting another thread for.
+inline int64_t rowGrain(int64_t elements) {
+  return std::max<int64_t>(1, (int64_t{1} << 15) / std::max<int64_t>(1, elements));
 }
 
 // The kernels' types are not libtorch's, so it cannot check them.
