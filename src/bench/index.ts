@@ -14,16 +14,32 @@ import {
   type TrainSequence,
 } from '../plan/cost';
 import type { Ceilings } from '../plan/cost';
-import { maximum, median } from '../base/statistics';
-import { mapSpread, spreadOf } from './measure';
-import type { Spread } from './measure';
+import { maximum, median, minimum } from '../base/statistics';
 import { randomSamples, rollout, samplesOf, slots, trainPass } from './workload';
 import type { Workload } from './workload';
 
 export { SHAPES, type ShapeName } from '../plan/shapes';
 export { writeRandomWeights } from './random-weights';
-export type { Spread } from './measure';
 export type { Workload } from './workload';
+
+/** Statistics over the repeats; the spread is part of every figure. */
+export interface Spread {
+  median: number;
+  min: number;
+  max: number;
+}
+
+const spreadOf = (values: readonly number[]): Spread => ({
+  median: median(values),
+  min: minimum(values),
+  max: maximum(values),
+});
+
+const mapSpread = ({ median, min, max }: Spread, f: (value: number) => number): Spread => ({
+  median: f(median),
+  min: f(min),
+  max: f(max),
+});
 
 export const BENCHES = ['rollout', 'train', 'step'] as const;
 export type BenchName = (typeof BENCHES)[number];
@@ -70,19 +86,23 @@ export interface BenchResult {
   engineBytes: number;
 }
 
-/** Measurements of one repeat, in seconds. */
-interface Repeat {
+/** One repeat; times are in seconds, 0 for what did not run. */
+const NOTHING_MEASURED = {
+  rollout: 0,
+  prefill: 0,
+  decode: 0,
+  train: 0,
+  optimizer: 0,
+  maxLogprobGap: NaN,
+  meanLogprobGap: NaN,
+  fallback: null as string | null,
+};
+type Repeat = typeof NOTHING_MEASURED & {
   /** Measured before and after the work. */
   ceilings: Ceilings[];
-  rollout: number;
-  prefill: number;
-  decode: number;
-  train: number;
-  optimizer: number;
-  maxLogprobGap: number;
-  meanLogprobGap: number;
-  fallback: string | null;
-}
+};
+
+const wholeOf = ({ rollout, train, optimizer }: Repeat): number => rollout + train + optimizer;
 
 async function timed<T>(work: () => Promise<T>): Promise<[T, number]> {
   const started = performance.now();
@@ -94,17 +114,7 @@ async function oneRepeat(options: BenchOptions, policy: Policy): Promise<Repeat>
   const { engine, model, bench, workload } = options;
   const call: CallOptions = options.signal ? { signal: options.signal } : {};
   const measure = (): Promise<Ceilings> => engine.measureCeilings(model.info.dtype, call);
-  const repeat: Repeat = {
-    ceilings: [await measure()],
-    rollout: 0,
-    prefill: 0,
-    decode: 0,
-    train: 0,
-    optimizer: 0,
-    maxLogprobGap: NaN,
-    meanLogprobGap: NaN,
-    fallback: null,
-  };
+  const repeat: Repeat = { ...NOTHING_MEASURED, ceilings: [await measure()] };
   let samples = bench === 'train' ? randomSamples(model, workload) : [];
   if (bench !== 'train') {
     const [generated, seconds] = await timed(() => rollout(model, policy, workload, call));
@@ -115,10 +125,8 @@ async function oneRepeat(options: BenchOptions, policy: Policy): Promise<Repeat>
     samples = samplesOf(model, workload, generated);
   }
   if (bench !== 'rollout') {
-    const [pass, seconds] = await timed(() => trainPass(policy, workload, samples, call));
-    repeat.train = seconds;
-    repeat.maxLogprobGap = pass.maxLogprobGap;
-    repeat.meanLogprobGap = pass.meanLogprobGap;
+    const [gaps, seconds] = await timed(() => trainPass(policy, workload, samples, call));
+    Object.assign(repeat, gaps, { train: seconds });
     if (bench === 'step') {
       // Such a small learning rate leaves the next repeat the same work.
       [, repeat.optimizer] = await timed(() => policy.step({ learningRate: 1e-9, maxGradNorm: 1 }));
@@ -185,21 +193,12 @@ function phasesOf(options: BenchOptions, repeats: readonly Repeat[], medians: Ce
   );
   const trainFloor = floorSeconds(trainingWork(options), medians);
   const phases: BenchResult['phases'] = {};
-  if (bench !== 'train')
-    phases.rollout = phase(
-      repeats.map((r) => r.rollout),
-      newTokens,
-      rolloutFloor,
-    );
-  if (bench !== 'rollout')
-    phases.train = phase(
-      repeats.map((r) => r.train),
-      trainTokens,
-      trainFloor,
-    );
+  const timeOf = (seconds: (repeat: Repeat) => number, tokens: number, floor: number) =>
+    phase(repeats.map(seconds), tokens, floor);
+  if (bench !== 'train') phases.rollout = timeOf((r) => r.rollout, newTokens, rolloutFloor);
+  if (bench !== 'rollout') phases.train = timeOf((r) => r.train, trainTokens, trainFloor);
   if (bench === 'step') {
-    const whole = repeats.map((r) => r.rollout + r.train + r.optimizer);
-    phases.step = phase(whole, newTokens, rolloutFloor + trainFloor);
+    phases.step = timeOf(wholeOf, newTokens, rolloutFloor + trainFloor);
   }
   return phases;
 }
@@ -263,9 +262,8 @@ export async function runBench(options: BenchOptions): Promise<BenchResult> {
   const counted: Repeat[] = [];
   for (let run = 0; run < warmup + repeats; run++) {
     const repeat = await oneRepeat(options, policy);
-    const seconds = repeat.rollout + repeat.train + repeat.optimizer;
     const label = run < warmup ? `warm-up ${run + 1}/${warmup}` : `run ${run - warmup + 1}/${repeats}`;
-    onProgress?.(`${label}: ${seconds.toFixed(2)} s`);
+    onProgress?.(`${label}: ${wholeOf(repeat).toFixed(2)} s`);
     if (run >= warmup) counted.push(repeat);
   }
   return resultOf(options, policy, counted);

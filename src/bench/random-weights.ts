@@ -6,8 +6,9 @@ import { join } from 'node:path';
 import { AcoerError } from '../base/errors';
 import { makeFolders } from '../base/folders';
 import { streamSeed } from '../base/rng';
-import { BYTES_PER_ELEMENT, parameterCount } from '../plan/cost';
+import { BYTES_PER_ELEMENT, parameterCount, widths } from '../plan/cost';
 import type { NamedShape } from '../plan/shapes';
+import { safetensorsHeader } from '../run/safetensors';
 import { gigabytes } from '../base/text';
 
 const STD = 0.02;
@@ -24,36 +25,32 @@ interface TensorPlan {
 
 /** All tensors, with Hugging Face's names and in its order. */
 function tensorPlans(shape: NamedShape): TensorPlan[] {
-  const D = shape.hiddenSize;
-  const K = shape.headDim;
-  const F = shape.intermediateSize;
-  const matrix = (name: string, rows: number, columns: number): TensorPlan => ({
-    name: `${name}.weight`,
-    shape: [rows, columns],
-    constant: null,
-    key: `${name}.weight`,
-  });
-  const projection = (name: string, rows: number): TensorPlan[] => {
-    const bias: TensorPlan = { name: `${name}.bias`, shape: [rows], constant: null, key: `${name}.bias` };
-    return shape.qkvBias ? [matrix(name, rows, D), bias] : [matrix(name, rows, D)];
-  };
-  const norm = (name: string, size: number, constant = 1): TensorPlan => ({
-    name: `${name}.weight`,
-    shape: [size],
+  const { D, F, q, kv } = widths(shape);
+  const tensor = (name: string, sizes: number[], constant: number | null = null): TensorPlan => ({
+    name,
+    shape: sizes,
     constant,
-    key: `${name}.weight`,
+    key: name,
   });
+  const matrix = (name: string, rows: number, columns: number) => tensor(`${name}.weight`, [rows, columns]);
+  const projection = (name: string, rows: number): TensorPlan[] => [
+    matrix(name, rows, D),
+    ...(shape.qkvBias ? [tensor(`${name}.bias`, [rows])] : []),
+  ];
+  const norm = (name: string, size: number, scale = 1) => tensor(`${name}.weight`, [size], scale);
   const embedding = matrix('model.embed_tokens', shape.vocabSize, D);
   const plans = [embedding];
   for (let layer = 0; layer < shape.numLayers; layer++) {
     const at = `model.layers.${layer}`;
     plans.push(
       norm(`${at}.input_layernorm`, D),
-      ...projection(`${at}.self_attn.q_proj`, shape.numHeads * K),
-      ...projection(`${at}.self_attn.k_proj`, shape.numKvHeads * K),
-      ...projection(`${at}.self_attn.v_proj`, shape.numKvHeads * K),
-      matrix(`${at}.self_attn.o_proj`, D, shape.numHeads * K),
-      ...(shape.qkNorm ? ['q_norm', 'k_norm'].map((name) => norm(`${at}.self_attn.${name}`, K)) : []),
+      ...projection(`${at}.self_attn.q_proj`, q),
+      ...projection(`${at}.self_attn.k_proj`, kv),
+      ...projection(`${at}.self_attn.v_proj`, kv),
+      matrix(`${at}.self_attn.o_proj`, D, q),
+      ...(shape.qkNorm
+        ? ['q_norm', 'k_norm'].map((name) => norm(`${at}.self_attn.${name}`, shape.headDim))
+        : []),
       norm(`${at}.post_attention_layernorm`, D),
       matrix(`${at}.mlp.gate_proj`, F, D),
       matrix(`${at}.mlp.up_proj`, F, D),
@@ -89,7 +86,7 @@ function normalTable(): Uint16Array {
   return table;
 }
 
-/** Inverse normal CDF, by bisection on a rational approximation of erf (error below 2e-7). */
+/** Inverse normal CDF, by bisection. */
 function normalQuantile(probability: number): number {
   let low = -6;
   let high = 6;
@@ -101,7 +98,7 @@ function normalQuantile(probability: number): number {
   return (low + high) / 2;
 }
 
-/** Abramowitz and Stegun 7.1.26. */
+/** By the rational approximation of erf 7.1.26 of Abramowitz and Stegun (error below 2e-7). */
 function normalCdf(x: number): number {
   const z = Math.abs(x) / Math.SQRT2;
   const t = 1 / (1 + 0.3275911 * z);
@@ -126,19 +123,9 @@ function fillNormal(out: Uint16Array, count: number, state: number, table: Uint1
 const elementsOf = (plan: TensorPlan): number => plan.shape.reduce((product, size) => product * size, 1);
 
 async function writeShard(file: FileHandle, plans: TensorPlan[], seed: number, table: Uint16Array) {
-  const header: Record<string, unknown> = { __metadata__: { format: 'pt' } };
-  let offset = 0;
-  for (const plan of plans) {
-    const end = offset + elementsOf(plan) * BYTES_PER_ELEMENT.bfloat16;
-    header[plan.name] = { dtype: 'BF16', shape: plan.shape, data_offsets: [offset, end] };
-    offset = end;
-  }
-  const json = JSON.stringify(header);
-  const padded = json.padEnd(Math.ceil(json.length / 8) * 8);
-  const length = Buffer.alloc(8);
-  length.writeBigUInt64LE(BigInt(padded.length));
-  await file.appendFile(Buffer.concat([length, Buffer.from(padded)]));
-
+  const bytesOf = (plan: TensorPlan) => elementsOf(plan) * BYTES_PER_ELEMENT.bfloat16;
+  const entries = plans.map((plan) => ({ ...plan, dtype: 'BF16', byteLength: bytesOf(plan) }));
+  await file.appendFile(safetensorsHeader(entries));
   const chunk = new Uint16Array(CHUNK_ELEMENTS);
   for (const plan of plans) {
     let state = Number(streamSeed(seed, plan.key) & 0xffffffffn) | 1;

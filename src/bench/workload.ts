@@ -87,7 +87,6 @@ export interface TrainPass {
   /** Largest difference of a token's log-prob between trainer and sampler; NaN if nothing was sampled. */
   maxLogprobGap: number;
   meanLogprobGap: number;
-  microBatches: number;
 }
 
 /** Forward and backward over all samples; gradients accumulate in `policy`. */
@@ -98,11 +97,10 @@ export async function trainPass(
   options: CallOptions,
 ): Promise<TrainPass> {
   const lengths = samples.map((s) => s.promptIds.length + s.completionIds.length);
-  const bins = packByTokens(lengths, load.microBatchTokens);
   let largest = 0;
   let total = 0;
   let tokens = 0;
-  for (const bin of bins) {
+  for (const bin of packByTokens(lengths, load.microBatchTokens)) {
     const members = bin.map((i) => samples[i]!);
     const { logprobs } = await policy.forward(packSequences(members), options);
     // On-policy every ratio is 1: the slope of the grpo loss is -advantage / length / sequences.
@@ -119,9 +117,5 @@ export async function trainPass(
         tokens++;
       });
   }
-  return {
-    maxLogprobGap: tokens > 0 ? largest : NaN,
-    meanLogprobGap: total / tokens,
-    microBatches: bins.length,
-  };
+  return { maxLogprobGap: tokens > 0 ? largest : NaN, meanLogprobGap: total / tokens };
 }

@@ -11,21 +11,19 @@ export interface Change {
   why: string;
 }
 
-/** Predicts the memory of the run under another configuration. */
-export type Predict = (config: Config) => MemoryPlan;
-
-interface Step {
-  setting: keyof Config;
+/** One way to make a run smaller. */
+export interface Step<Settings, Memory> {
+  setting: keyof Settings;
   /** The next value to try, or null when there is none. */
-  next: (config: Config, memory: MemoryPlan) => Config[keyof Config] | null;
-  why: string;
+  next: (settings: Settings, memory: Memory) => Settings[keyof Settings] | null;
 }
 
 const SMALLEST_MICRO_BATCH = 512;
 const SMALLEST_COMPLETION = 256;
+const half = (tokens: number): number => 256 * Math.ceil(tokens / 2 / 256);
 
 /** In order of preference: settings that change only speed, then precision, then the run itself. */
-const STEPS: readonly Step[] = [
+const STEPS: readonly (Step<Config, MemoryPlan> & { why: string })[] = [
   {
     setting: 'microBatchTokens',
     next: ({ microBatchTokens: now }, memory) =>
@@ -45,14 +43,13 @@ const STEPS: readonly Step[] = [
     next: ({ evalMaxNewTokens: now }, memory) =>
       now / 2 >= SMALLEST_COMPLETION &&
       (memory.evaluationKv?.slots === 0 || memory.peakPhase === 'evaluation')
-        ? 256 * Math.ceil(now / 2 / 256)
+        ? half(now)
         : null,
     why: 'shorter answers in evaluations',
   },
   {
     setting: 'maxCompletionLength',
-    next: ({ maxCompletionLength: now }) =>
-      now / 2 >= SMALLEST_COMPLETION ? 256 * Math.ceil(now / 2 / 256) : null,
+    next: ({ maxCompletionLength: now }) => (now / 2 >= SMALLEST_COMPLETION ? half(now) : null),
     why: 'shorter completions; this changes the run',
   },
 ];
@@ -67,7 +64,11 @@ export function fits(memory: MemoryPlan, availableBytes: number): boolean {
  * sequences are halved until they fit or cannot be halved again. Without that limit a CPU raises no error to
  * react to, so nothing is reduced.
  */
-export function cutToFit(config: Config, availableBytes: number, predict: Predict): Config {
+export function cutToFit(
+  config: Config,
+  availableBytes: number,
+  predict: (config: Config) => MemoryPlan,
+): Config {
   if (config.memoryLimitBytes === null) return config;
   let now = config;
   let memory = predict(now);
@@ -92,29 +93,47 @@ function halvedPart(
   return { maxSlots: Math.max(1, Math.floor(slots / 2)) };
 }
 
-/** Changes that together make the run fit, or null if none of those tried do. */
-export function changesToFit(config: Config, availableBytes: number, predict: Predict): Change[] | null {
-  let now = config;
+/** The first `steps` that together make `asked` fit, with the values they lead to; null: they do not. */
+export function stepsToFit<Settings, Memory, One extends Step<Settings, Memory>>(
+  asked: Settings,
+  steps: readonly One[],
+  predict: (settings: Settings) => Memory,
+  enough: (memory: Memory) => boolean,
+): { step: One; to: Settings[keyof Settings] }[] | null {
+  let now = asked;
   let memory = predict(now);
-  const changed = new Map<keyof Config, string>();
-  for (const step of STEPS) {
-    for (;;) {
-      if (fits(memory, availableBytes)) break;
+  const taken = new Set<One>();
+  for (const step of steps) {
+    while (!enough(memory)) {
       const value = step.next(now, memory);
       if (value === null) break;
       now = { ...now, [step.setting]: value };
       memory = predict(now);
-      changed.set(step.setting, step.why);
+      taken.add(step);
     }
   }
-  if (!fits(memory, availableBytes)) return null;
-  return (
-    [...changed]
-      // Drop changes that turned out not to be needed.
-      .filter(([setting]) => !fits(predict({ ...now, [setting]: config[setting] }), availableBytes))
-      .map(([setting, why]) => ({ setting, from: config[setting], to: now[setting], why }))
-  );
+  if (!enough(memory)) return null;
+  // A later step may have made an earlier one unnecessary.
+  return [...taken]
+    .filter(({ setting }) => !enough(predict({ ...now, [setting]: asked[setting] })))
+    .map((step) => ({ step, to: now[step.setting] }));
 }
+
+/** Changes that together make the run fit, or null if none of those tried do. */
+export const changesToFit = (
+  config: Config,
+  availableBytes: number,
+  predict: (config: Config) => MemoryPlan,
+): Change[] | null =>
+  stepsToFit(config, STEPS, predict, (memory) => fits(memory, availableBytes))?.map(
+    ({ step: { setting, why }, to }) => ({ setting, from: config[setting], to, why }),
+  ) ?? null;
+
+/** The changes as a user makes them. */
+export const adviceOf = (changes: readonly { setting: string; to: unknown }[] | null): string =>
+  changes === null
+    ? 'no setting makes it fit; use a smaller model or a larger device'
+    : `try ${changes.map(({ setting, to }) => `--set ${setting}=${String(to)}`).join(' ')}`;
 
 /** The KV cache may be advised to fill at most this fraction of the memory. */
 const KV_CEILING = 0.9;
@@ -147,12 +166,6 @@ function changeForSlots(config: Config, memory: MemoryPlan, device: PlanDevice):
   if (kv.slots >= wanted || kv.fullBudgetBytes + memory.phaseBytes.always > KV_CEILING * device.freeBytes) {
     return [];
   }
-  return [
-    {
-      setting: 'kvBytes',
-      from: config.kvBytes,
-      to: kv.fullBudgetBytes,
-      why: `room for all ${wanted} sequences at once instead of ${kv.slots}; the default is ${KV_SHARE_TEXT[device.kind]} of the free memory`,
-    },
-  ];
+  const why = `room for all ${wanted} sequences at once instead of ${kv.slots}; the default is ${KV_SHARE_TEXT[device.kind]} of the free memory`;
+  return [{ setting: 'kvBytes', from: config.kvBytes, to: kv.fullBudgetBytes, why }];
 }

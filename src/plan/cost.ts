@@ -1,43 +1,42 @@
 /**
- * What a dense decoder costs: parameters, bytes read and floating-point operations, from its shape alone. The
- * product of an [m, k] and a [k, n] matrix counts 2 m k n FLOPs; norms, RoPE, SiLU and softmax are ignored
- * (under 1%). The floor of a piece of work is the larger of its bytes over the read bandwidth and its FLOPs
- * over the matmul rate.
+ * What a dense decoder costs: parameters, bytes read, floating-point operations and the elements of the engine's
+ * intermediate tensors, from its shape alone. The product of an [m, k] and a [k, n] matrix counts 2 m k n FLOPs;
+ * norms, RoPE, SiLU and softmax are ignored (under 1%). The floor of a piece of work is the larger of its bytes over
+ * the read bandwidth and its FLOPs over the matmul rate.
  */
-import { TARGET_MODULES, type Dtype, type LoraMatrix, type TargetModule } from '../engine/types';
+import { sum } from '../base/statistics';
+import type { NativeModelSpec } from '../engine/binding';
+import {
+  TARGET_MODULES,
+  type Dtype,
+  type LoraMatrix,
+  type MachineCeilings as Ceilings,
+  type TargetModule,
+} from '../engine/types';
 
-export interface ModelShape {
-  vocabSize: number;
-  hiddenSize: number;
-  intermediateSize: number;
-  numLayers: number;
-  numHeads: number;
-  numKvHeads: number;
-  headDim: number;
-  tieWordEmbeddings: boolean;
-  /** q, k and v have a bias. */
-  qkvBias: boolean;
-  /** Queries and keys are normed head by head. */
-  qkNorm: boolean;
-}
+export type { Ceilings };
+
+/** What the cost of a model depends on. */
+export type ModelShape = Omit<NativeModelSpec, 'maxPositions' | 'rmsNormEps' | 'ropeTheta' | 'ropeScaling'>;
 
 export interface Work {
   flops: number;
   bytes: number;
 }
 
-export interface Ceilings {
-  readBytesPerSecond: number;
-  matmulFlopsPerSecond: number;
-}
+export type DeviceKind = 'cpu' | 'cuda';
 
 export const BYTES_PER_ELEMENT = { float64: 8, float32: 4, bfloat16: 2 } as const;
 
+/** Widths of a layer's activations: the residual stream, the MLP, queries, keys (or values), and q|k|v. */
+export function widths(shape: ModelShape) {
+  const [q, kv] = [shape.numHeads * shape.headDim, shape.numKvHeads * shape.headDim];
+  return { D: shape.hiddenSize, F: shape.intermediateSize, q, kv, qkv: q + 2 * kv };
+}
+
 /** Inputs and outputs of a layer's seven linears, in the order of `TARGET_MODULES`. */
 export function linearSizes(shape: ModelShape): [inputs: number, outputs: number][] {
-  const { hiddenSize: D, intermediateSize: F, headDim: K } = shape;
-  const q = shape.numHeads * K;
-  const kv = shape.numKvHeads * K;
+  const { D, F, q, kv } = widths(shape);
   return [
     [D, q],
     [D, kv],
@@ -51,12 +50,10 @@ export function linearSizes(shape: ModelShape): [inputs: number, outputs: number
 
 /** Elements of all layers' matrices; each is read, and multiplied by, once per token. */
 export function layerMatrixParameters(shape: ModelShape): number {
-  return shape.numLayers * linearSizes(shape).reduce((sum, [i, o]) => sum + i * o, 0);
+  return shape.numLayers * sum(linearSizes(shape).map(([inputs, outputs]) => inputs * outputs));
 }
 
-export function embeddingParameters(shape: ModelShape): number {
-  return shape.vocabSize * shape.hiddenSize;
-}
+export const embeddingParameters = ({ vocabSize, hiddenSize }: ModelShape): number => vocabSize * hiddenSize;
 
 /** Elements of all norms and biases. */
 export function vectorParameters(shape: ModelShape): number {
@@ -84,22 +81,18 @@ export const adaptedEverywhere = (
 
 /** Parameters of the LoRA pairs of these linears. */
 export function pairParameters(shape: ModelShape, adapted: readonly Adapted[]): number {
-  const sizes = linearSizes(shape);
-  return adapted.reduce((sum, { module, rank }) => {
-    const [inputs, outputs] = sizes[TARGET_MODULES.indexOf(module)]!;
-    return sum + rank * (inputs + outputs);
-  }, 0);
+  const sizes = linearSizes(shape).map(sum);
+  return sum(adapted.map(({ module, rank }) => rank * sizes[TARGET_MODULES.indexOf(module)]!));
 }
 
 /** Parameters of LoRA pairs of `rank` on all linears. */
 export const loraParameters = (shape: ModelShape, rank: number): number =>
-  rank * shape.numLayers * linearSizes(shape).reduce((sum, [inputs, outputs]) => sum + inputs + outputs, 0);
+  rank * shape.numLayers * sum(linearSizes(shape).map(sum));
 
 /** Weights read by one decode step: layers, norms, biases and head, and single rows of an untied embedding. */
 export function decodeWeightBytes(shape: ModelShape, bytesPerElement: number): number {
-  return (
-    (layerMatrixParameters(shape) + embeddingParameters(shape) + vectorParameters(shape)) * bytesPerElement
-  );
+  const parameters = layerMatrixParameters(shape) + embeddingParameters(shape) + vectorParameters(shape);
+  return parameters * bytesPerElement;
 }
 
 /** Keys and values of one token in all layers. */
@@ -118,9 +111,7 @@ export function attentionFlopsPerPair(shape: ModelShape): number {
 }
 
 /** Query-key pairs of causal attention over `tokens`. */
-function causalPairs(tokens: number): number {
-  return (tokens * (tokens + 1)) / 2;
-}
+const causalPairs = (tokens: number): number => (tokens * (tokens + 1)) / 2;
 
 /** One decode step; `contextLengths` has the tokens that each sequence's new token sees, itself included. */
 export function decodeStepWork(
@@ -128,7 +119,7 @@ export function decodeStepWork(
   contextLengths: readonly number[],
   options: { bytesPerElement: number; loraRank?: number | null },
 ): Work {
-  const context = contextLengths.reduce((sum, length) => sum + length, 0);
+  const context = sum(contextLengths);
   const lora = options.loraRank ? loraParameters(shape, options.loraRank) : 0;
   return {
     flops:
@@ -160,12 +151,12 @@ export interface TrainSequence {
   sharedTokens?: number;
 }
 
-/** small_attention.cpp: the longest sequences whose prompt is computed once for all its completions. */
+/** small_attention.cpp: tokens of the longest sequence whose prompt is computed once for all its completions. */
 export const LONGEST_SHARING: Record<Dtype, number> = { float32: 512, float64: 512, bfloat16: 4096 };
 
 /** Whether a pass over sequences of at most `longest` tokens computes the prompt of a group once (decision 164). */
 export const sharesPrompts = (pass: {
-  kind: 'cpu' | 'cuda';
+  kind: DeviceKind;
   dtype: Dtype;
   longest: number;
   dropout: number;
@@ -173,13 +164,30 @@ export const sharesPrompts = (pass: {
 
 /** Tokens that a pass computes. */
 export const passRows = (sequences: readonly TrainSequence[]): number =>
-  sequences.reduce((sum, { tokens, sharedTokens = 0 }) => sum + tokens - sharedTokens, 0);
+  sum(sequences.map(({ tokens, sharedTokens = 0 }) => tokens - sharedTokens));
 
 const passPairs = (sequences: readonly TrainSequence[]): number =>
-  sequences.reduce(
-    (sum, { tokens, sharedTokens = 0 }) => sum + causalPairs(tokens) - causalPairs(sharedTokens),
-    0,
-  );
+  sum(sequences.map(({ tokens, sharedTokens = 0 }) => causalPairs(tokens) - causalPairs(sharedTokens)));
+
+export interface PassOptions {
+  bytesPerElement: number;
+  /** null: all weights are trained. */
+  loraRank: number | null;
+}
+
+/** What a pass over packed sequences multiplies. Parameters are those that a token, or a token of the head, meets. */
+export const passSizes = (
+  shape: ModelShape,
+  sequences: readonly TrainSequence[],
+  loraRank: number | null,
+) => ({
+  tokens: passRows(sequences),
+  headTokens: sum(sequences.map(({ completionTokens }) => completionTokens)),
+  attention: passPairs(sequences) * attentionFlopsPerPair(shape),
+  layers: layerMatrixParameters(shape),
+  head: embeddingParameters(shape),
+  lora: loraRank === null ? 0 : loraParameters(shape, loraRank),
+});
 
 /**
  * Forward and backward over packed sequences. With LoRA the base needs only input gradients. `recompute` adds
@@ -188,23 +196,17 @@ const passPairs = (sequences: readonly TrainSequence[]): number =>
 export function trainWork(
   shape: ModelShape,
   sequences: readonly TrainSequence[],
-  options: { bytesPerElement: number; loraRank: number | null; recompute: boolean },
+  options: PassOptions & { recompute: boolean },
 ): Work {
-  const tokens = passRows(sequences);
-  const headTokens = sequences.reduce((sum, s) => sum + s.completionTokens, 0);
-  const pairs = passPairs(sequences);
-  const layers = layerMatrixParameters(shape);
-  const head = embeddingParameters(shape);
+  const { tokens, headTokens, attention, layers, head, lora } = passSizes(shape, sequences, options.loraRank);
   const full = options.loraRank === null;
-  const lora = options.loraRank === null ? 0 : loraParameters(shape, options.loraRank);
-  const forward = 2 * tokens * layers + pairs * attentionFlopsPerPair(shape);
-  const attentionBackward = 2.5 * pairs * attentionFlopsPerPair(shape);
+  const forward = 2 * tokens * layers + attention;
   const passesOverWeights = options.recompute ? 3 : 2;
   return {
     flops:
       forward * (options.recompute ? 2 : 1) +
       2 * tokens * layers * (full ? 2 : 1) +
-      attentionBackward +
+      2.5 * attention +
       2 * headTokens * head * (full ? 3 : 2) +
       6 * tokens * lora,
     bytes: (passesOverWeights * layers + 2 * head) * options.bytesPerElement,
@@ -215,16 +217,11 @@ export function trainWork(
 export function scoreWork(
   shape: ModelShape,
   sequences: readonly TrainSequence[],
-  options: { bytesPerElement: number; loraRank: number | null },
+  options: PassOptions,
 ): Work {
-  const tokens = passRows(sequences);
-  const headTokens = sequences.reduce((sum, s) => sum + s.completionTokens, 0);
-  const pairs = passPairs(sequences);
-  const lora = options.loraRank === null ? 0 : loraParameters(shape, options.loraRank);
-  const layers = layerMatrixParameters(shape);
-  const head = embeddingParameters(shape);
+  const { tokens, headTokens, attention, layers, head, lora } = passSizes(shape, sequences, options.loraRank);
   return {
-    flops: 2 * tokens * (layers + lora) + pairs * attentionFlopsPerPair(shape) + 2 * headTokens * head,
+    flops: 2 * tokens * (layers + lora) + attention + 2 * headTokens * head,
     bytes: (layers + head) * options.bytesPerElement,
   };
 }
@@ -272,4 +269,46 @@ export function rolloutFloorSeconds(
     }
   }
   return seconds;
+}
+
+/**
+ * Elements per token that one layer keeps for its backward (layer.cpp, `layerTapeBytes`): the residual stream
+ * twice and its norms, q|k|v raw and rotated, the attention output twice, gate|up and their product.
+ */
+export function tapeElements(shape: ModelShape): number {
+  const { D, F, q, qkv } = widths(shape);
+  return 4 * D + qkv + q + 3 * F + attentionElements(shape);
+}
+
+/** The part of them that attention reads and writes: q|k|v rotated and the output. */
+export function attentionElements(shape: ModelShape): number {
+  const { q, qkv } = widths(shape);
+  return qkv + q;
+}
+
+/**
+ * Elements per token of the gradients alive at the widest point of a layer's backward (layer.cpp, inside
+ * attention): those of the activation and of gate|up, four residual streams, the attention output twice,
+ * q|k|v three times.
+ */
+export function backwardElements(shape: ModelShape): number {
+  const { D, F, q, qkv } = widths(shape);
+  return 3 * F + 4 * D + 2 * q + 3 * qkv;
+}
+
+/** Linears that share an input, as indices into `TARGET_MODULES`. */
+const GROUPS = [[0, 1, 2], [3], [4, 5], [6]];
+
+/**
+ * The most elements of the adapter as decoding uses it (adapters.cpp): A and B in the base's type while it is made,
+ * and for each group of linears one matrix with all B side by side.
+ */
+export function decodeAdapterElements(shape: ModelShape, adapted: readonly Adapted[]): number {
+  const sizes = linearSizes(shape);
+  const columnsOf = (module: TargetModule): number => {
+    const group = GROUPS.find((indices) => indices.includes(TARGET_MODULES.indexOf(module)))!;
+    return sum(group.map((i) => sizes[i]![1]));
+  };
+  const side = sum(adapted.map(({ module, rank }) => rank * columnsOf(module)));
+  return pairParameters(shape, adapted) + side;
 }

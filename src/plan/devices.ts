@@ -1,9 +1,10 @@
 /**
- * GPUs that a run can be planned for without having one. Figures are the manufacturers' (data sheets, dense
- * rates, no sparsity) unless `source` says otherwise; none was measured by this program.
+ * Devices that a run can be planned for: the engine's, or a GPU that is not there. The figures of the latter are
+ * the manufacturers' (data sheets, dense rates, no sparsity) unless `source` says otherwise; this program measured
+ * none of them.
  */
-import { needString } from '../base/border';
-import type { Dtype } from '../engine/types';
+import { needMethods, needString } from '../base/border';
+import type { Dtype, Engine } from '../engine/types';
 import { AcoerError } from '../base/errors';
 import type { Ceilings } from './cost';
 import { gpuShares, type GpuShares } from './gpu-time';
@@ -121,5 +122,28 @@ export function namedDevice(name: string, dtype: Dtype): PlanDevice {
     ceilings,
     expected: gpuExpectation(ceilings),
     source: card.source,
+  };
+}
+
+/**
+ * The engine's device. Memory already held by the process counts as available: the plan includes it.
+ *
+ * @param dtype type in which to measure read bandwidth and matmul rate (seconds, 0.6 GB); without it no times
+ */
+export async function engineDevice(engine: Engine, dtype?: Dtype): Promise<PlanDevice> {
+  needMethods('engine', engine, ['memory']);
+  const { device, name, threads } = engine.deviceInfo;
+  const kind = device === 'cpu' ? 'cpu' : 'cuda';
+  const { deviceFreeBytes, deviceTotalBytes, residentBytes } = await engine.memory();
+  const ceilings = dtype === undefined ? null : await engine.measureCeilings(dtype);
+  return {
+    name: kind === 'cpu' ? `${name}, ${threads} threads` : name,
+    kind,
+    totalBytes: deviceTotalBytes,
+    freeBytes: deviceFreeBytes + (kind === 'cpu' ? residentBytes : 0),
+    ceilings,
+    // Without ceilings no time is expected.
+    expected: kind === 'cpu' || ceilings === null ? CPU_EXPECTATION : gpuExpectation(ceilings),
+    source: 'measured now',
   };
 }

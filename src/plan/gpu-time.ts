@@ -1,31 +1,32 @@
 /**
  * Expected time on a GPU, from counted launches and bytes. The counts are those of the engine's own CUDA kernels
- * (native/cuda/kernels) with decoding in CUDA graphs. The shares of the device's rates that each kind of work
- * reaches, and the cost of a launch, are assumptions: no card has confirmed one of them. `scripts/gpu-check
- * measure` measures every one.
+ * (native/cuda/kernels) with decoding in CUDA graphs. The share of the device's rates that each kind of work reaches
+ * and the cost of a launch are assumptions that no card has confirmed; `scripts/gpu-check measure` measures them all.
  */
+import { sum } from '../base/statistics';
 import {
-  attentionFlopsPerPair,
   embeddingParameters,
   kvBytesPerToken,
   layerMatrixParameters,
   linearSizes,
-  loraParameters,
+  passSizes,
+  widths,
   type Ceilings,
   type ModelShape,
+  type PassOptions,
   type TrainSequence,
   type Work,
 } from './cost';
 
 /** Fractions of the device's rates. */
 export interface GpuShares {
-  /** The bandwidth's, for products that wait for their weights, at up to a hundred rows. */
+  /** Of the bandwidth, in products limited by reading their weights: up to a hundred rows. */
   products: number;
-  /** The bandwidth's, for the project's own kernels. */
+  /** Of the bandwidth, in the project's own kernels. */
   kernels: number;
-  /** The matmul rate's, for products of training, scoring and prefill. */
+  /** Of the matmul rate, in products of training, scoring and prefill. */
   matmul: number;
-  /** The matmul rate's, for attention in training and scoring. */
+  /** Of the matmul rate, in attention in training and scoring. */
   attention: number;
 }
 
@@ -46,42 +47,30 @@ const SMALL_KERNEL_IN_GRAPH = 1.6e-6;
 const LORA_PRODUCT_IN_GRAPH = 0.75 * 4e-6;
 const ATTENTION_START = 3e-6;
 const SAMPLER = 0.1e-3;
-/** Rows that the sampler's time is for. */
+/** Rows that `SAMPLER` is for. */
 const SAMPLER_ROWS = 16;
-/** The head's product is the largest, and gets nearer to the bandwidth. */
+/** The head's product is the largest and gets closer to the bandwidth. */
 const HEAD_PRODUCT_BONUS = 0.03;
-/** Launches of a layer in decoding besides its four products: counted on the host. */
+/** Launches of a layer in decoding besides its four products, counted on the host. */
 const SMALL_KERNELS_OF_LAYER = 6;
 const LORA_PRODUCTS_OF_LAYER = 8;
 
-export interface GpuOptions {
-  bytesPerElement: number;
-  loraRank: number | null;
-}
-
-/** Launches of a layer and decode step in a graph, with LoRA. */
+/** Launches per layer and decode step in a graph, with LoRA. */
 export const GPU_LAYER_LAUNCH_SECONDS =
   LORA_PRODUCTS_OF_LAYER * LORA_PRODUCT_IN_GRAPH +
   SMALL_KERNELS_OF_LAYER * SMALL_KERNEL_IN_GRAPH +
   ATTENTION_START;
 
-const widths = (shape: ModelShape) => ({
-  D: shape.hiddenSize,
-  F: shape.intermediateSize,
-  q: shape.numHeads * shape.headDim,
-  kv: shape.numKvHeads * shape.headDim,
-});
-
 /** One decode step of sequences that see `contextLengths` tokens. */
 export function gpuDecodeStepSeconds(
   shape: ModelShape,
   contextLengths: readonly number[],
-  { bytesPerElement, loraRank }: GpuOptions,
+  { bytesPerElement, loraRank }: PassOptions,
   { readBytesPerSecond: bandwidth, matmulFlopsPerSecond: rate }: Ceilings,
   shares: GpuShares,
 ): number {
   const rows = contextLengths.length;
-  const context = contextLengths.reduce((sum, length) => sum + length, 0);
+  const context = sum(contextLengths);
   const product = (parameters: number, share: number): number =>
     Math.max(
       (parameters * bytesPerElement) / bandwidth / share,
@@ -111,7 +100,7 @@ export function gpuTrainingElements(shape: ModelShape, lora: boolean): { forward
   const attentionBackward = 4 * q + 4 * kv + (4 * q + 4 * q);
   const backward = 2 * 4 * D + 3 * (q + kv) + 2 * kv + padding + attentionBackward + 5 * F;
   if (!lora) return { forward, backward };
-  const outputs = linearSizes(shape).reduce((sum, [, o]) => sum + o, 0);
+  const outputs = sum(linearSizes(shape).map(([, output]) => output));
   const inputs = D + q + D + F; // linears that share an input read it once
   return {
     // A reads the input; B adds to what the base has written.
@@ -120,8 +109,6 @@ export function gpuTrainingElements(shape: ModelShape, lora: boolean): { forward
     backward: backward + 2 * outputs + 3 * inputs,
   };
 }
-
-const causalPairs = (tokens: number): number => (tokens * (tokens + 1)) / 2;
 
 /** Bytes per logit: written in fp32, read twice, its probability written and read in bf16. */
 const BYTES_PER_LOGIT = 4 + 2 * 4 + 2 + 2;
@@ -133,26 +120,24 @@ export interface PassSeconds {
   backward: number;
 }
 
-/** A training pass over packed sequences. Launches are left out: milliseconds a pass, which takes a second. */
+/** A training pass over packed sequences, without its launches: milliseconds of a pass that takes a second. */
 export function gpuPassSeconds(
   shape: ModelShape,
   sequences: readonly TrainSequence[],
-  { bytesPerElement, loraRank }: GpuOptions,
+  { bytesPerElement, loraRank }: PassOptions,
   { readBytesPerSecond, matmulFlopsPerSecond }: Ceilings,
   shares: GpuShares,
 ): PassSeconds {
-  const tokens = sequences.reduce((sum, s) => sum + s.tokens, 0);
-  const headTokens = sequences.reduce((sum, s) => sum + s.completionTokens, 0);
-  const pairs = sequences.reduce((sum, s) => sum + causalPairs(s.tokens), 0);
+  const sizes = passSizes(shape, sequences, loraRank);
+  const { tokens, headTokens } = sizes;
   const products = (flops: number): number => flops / matmulFlopsPerSecond / shares.matmul;
   const kernels = (bytes: number): number => bytes / readBytesPerSecond / shares.kernels;
-  const attention = (pairs * attentionFlopsPerPair(shape)) / matmulFlopsPerSecond / shares.attention;
-  const layerProducts = products(2 * tokens * layerMatrixParameters(shape));
-  const lora = loraRank === null ? 0 : loraParameters(shape, loraRank);
-  const adapters = products(2 * tokens * lora);
+  const attention = sizes.attention / matmulFlopsPerSecond / shares.attention;
+  const layerProducts = products(2 * tokens * sizes.layers);
+  const adapters = products(2 * tokens * sizes.lora);
   const elements = gpuTrainingElements(shape, loraRank !== null);
   const moved = (perToken: number): number => kernels(perToken * tokens * shape.numLayers * bytesPerElement);
-  const head = products(2 * headTokens * embeddingParameters(shape));
+  const head = products(2 * headTokens * sizes.head);
   const logits = kernels(headTokens * shape.vocabSize * BYTES_PER_LOGIT);
   const layers = layerProducts + adapters + attention + moved(elements.forward);
   const weightGradients = loraRank === null ? layerProducts + head : 0;
@@ -164,7 +149,7 @@ export function gpuPassSeconds(
   };
 }
 
-/** Work that is products over many rows or, with few, waits for the weights. */
+/** Products over many rows or, if there are few, the reading of their weights. */
 export const gpuProductSeconds = (
   { flops, bytes }: Work,
   { readBytesPerSecond, matmulFlopsPerSecond }: Ceilings,

@@ -5,7 +5,7 @@ import type { Dtype } from '../engine/types';
 import { AcoerError } from '../base/errors';
 import { Pace } from '../base/pace';
 import { gigabytes } from '../base/text';
-import { changesForSpeed, changesToFit, cutToFit, fits, type Change } from './advice';
+import { adviceOf, changesForSpeed, changesToFit, cutToFit, fits, type Change } from './advice';
 import { parameterCount, type Adapted } from './cost';
 import type { PlanDevice } from './devices';
 import { defaultTrajectory, type LengthTrajectory } from './lengths';
@@ -14,24 +14,28 @@ import type { PlannedModel } from './model-shape';
 import { planTime, type RunTime } from './time';
 import { drawAhead, plannedWork } from './workload';
 
-export { DEVICE_NAMES, namedDevice, type PlanDevice } from './devices';
+export { DEVICE_NAMES, engineDevice, namedDevice, type PlanDevice } from './devices';
 export { type LengthTrajectory } from './lengths';
-export { plannedModel, readPlannedModel, type PlannedModel } from './model-shape';
+export {
+  assertRoomForPrompt,
+  plannedModel,
+  promptLimit,
+  readPlannedModel,
+  type PlannedModel,
+} from './model-shape';
 export { STEP_PHASES, stepTotal, type StepTime } from './time';
 export { PHASES } from './memory';
-export { engineDevice } from './machine';
-export { assertRoomForPrompt, promptLimit } from './positions';
 export type { Change } from './advice';
 export { assertTrainingFits, planTraining, type TrainingPlan } from './training';
 
-/** A competition problem in Qwen3's chat template: the assumption when no data is read. */
+/** Assumed when no data is read: a competition problem in Qwen3's chat template. */
 export const DEFAULT_PROMPT_TOKENS = 150;
 
 export interface PlanInput {
   config: Config;
   model: PlannedModel;
   device: PlanDevice;
-  /** What an adapter that training continues adapts. Default: the configuration's modules in every layer. */
+  /** What the adapter to be trained further adapts. Default: the configuration's modules in every layer. */
   adapted?: readonly Adapted[];
   /** Length of the longest prompt. Default: `maxPromptLength`, else 150 tokens. */
   promptTokens?: number;
@@ -90,7 +94,7 @@ function* planning({ config: asked, model, device: whole, ...given }: PlanInput)
   };
 }
 
-/** Predicts a run. Pure: reads no file and no device. It takes seconds; `planRunPaced` does not hold others up. */
+/** Predicts a run. Pure: reads no file and no device. It takes seconds; `planRunPaced` does not block meanwhile. */
 export function planRun(input: PlanInput): Plan {
   needObject('the input of planRun()', input);
   for (const part of ['config', 'model', 'device'] as const) needObject(part, input[part]);
@@ -131,13 +135,9 @@ export function shortage({ memory, device, fits: fitting }: Plan): string | null
 export function assertFits(plan: Plan): void {
   const short = shortage(plan);
   if (short === null) return;
-  const advice =
-    plan.changes === null
-      ? 'no setting makes it fit; use a smaller model or a larger device'
-      : `try ${plan.changes.map(({ setting, to }) => `--set ${setting}=${String(to)}`).join(' ')}`;
   throw new AcoerError(
     'BAD_CONFIG',
-    `This run does not fit on ${plan.device.name}: ${short}; ${advice}. ` +
+    `This run does not fit on ${plan.device.name}: ${short}; ${adviceOf(plan.changes)}. ` +
       'Run acoer plan for details, or add --ignore-plan to start anyway.',
   );
 }

@@ -2,9 +2,9 @@
 import { kvBytesPerToken, type ModelShape } from './cost';
 import type { PlannedWork } from './workload';
 
-/** The cache's allocation unit in positions, and the number of prompt tokens prefilled together. */
+/** The cache's allocation unit in positions, and the most prompt tokens prefilled together. */
 const TILE = 16;
-const PREFILL_TOKENS = 2048;
+export const PREFILL_TOKENS = 2048;
 /**
  * Fraction of the free memory the engine uses for the cache without `kvBytes`: a machine's memory is shared
  * with other programs, a GPU's belongs to the run.
@@ -26,7 +26,7 @@ export interface KvPlan {
   heldBytes: number;
   /** Used by the sequences of one batch. */
   usedBytes: number;
-  /** Limit with which every sequence of a batch (up to `maxSlots`) gets a slot. */
+  /** Limit at which every sequence of a batch (up to `maxSlots`) gets a slot. */
   fullBudgetBytes: number;
 }
 

@@ -5,7 +5,7 @@
  */
 import { normalsOf, streamSeed, uniformStream } from '../base/rng';
 
-/** Mean completion tokens at the first and the last step of a run, before the cap truncates the longest. */
+/** Mean completion tokens at the first and the last step of a run, before the cap cuts off the longest. */
 export interface LengthTrajectory {
   first: number;
   last: number;
@@ -24,18 +24,18 @@ const SIGMA_BETWEEN_PROMPTS = 0.5;
 const SIGMA_WITHIN_GROUP = 0.35;
 
 /**
- * The most completions of a step or an evaluation that are drawn; those of a larger one are a part of it, and what they
- * take is scaled. Means of so many are within 2% of those of all (test/plan/lengths.slow.test.ts).
+ * The most completions drawn of a step or an evaluation. Of a larger one only a part is drawn, and its cost is scaled;
+ * means over so many are within 2% of those over all (test/plan/lengths.slow.test.ts).
  */
 export const MOST_DRAWN = 4096;
 
-/** Only a part of a large group is drawn: prompts differ more from each other than the completions of one. */
+/** Of a large group only a part is drawn: prompts differ more than the completions of one prompt. */
 const MOST_MEMBERS = 32;
 
 export interface DrawnPart {
   prompts: number;
   group: number;
-  /** All completions for each that is drawn; 1: all are drawn. */
+  /** How many completions each drawn one stands for; 1: all are drawn. */
   scale: number;
 }
 
@@ -47,7 +47,7 @@ export function drawnPart(prompts: number, group: number): DrawnPart {
   return { prompts: groups, group: members, scale: (prompts * group) / (groups * members) };
 }
 
-/** Normal numbers of one stream, kept: only the mean changes along a run. */
+/** Normal numbers of one stream. They are kept, because only the mean changes along a run. */
 class Normals {
   private readonly values: number[] = [];
   private readonly next: () => number;
@@ -80,8 +80,7 @@ export function drawLengths(
   { prompts, group, cap, draw }: { prompts: number; group: number; cap: number; draw: number },
 ): number[] {
   const normal = normals('plan lengths', draw);
-  // Draws 2i and 2i + 1 mirror each other's prompts (antithetic sampling), so means need a quarter of the
-  // draws.
+  // Draws 2i and 2i + 1 mirror each other's prompts (antithetic sampling), so means need a quarter of the draws.
   const difficulty = normals('plan prompts', Math.floor(draw / 2));
   const sign = draw % 2 === 0 ? 1 : -1;
   const location = Math.log(mean) - (SIGMA_BETWEEN_PROMPTS ** 2 + SIGMA_WITHIN_GROUP ** 2) / 2;

@@ -1,19 +1,25 @@
 /**
- * Peak memory of a run by item. The items are the engine's tensors, counted from the shapes its code
- * allocates (native/core, file named at each). What no tensor accounts for (the process, the allocator) was
- * measured on a CPU.
+ * Peak memory of a run by item. The items are the engine's tensors, counted from the shapes that its code allocates
+ * (in the file of native/core named at each). What no tensor accounts for (the process, the allocator) was measured
+ * on a CPU.
  */
+import { sum } from '../base/statistics';
 import type { Dtype } from '../engine/types';
 import {
+  attentionElements,
+  backwardElements,
   BYTES_PER_ELEMENT,
+  decodeAdapterElements,
   embeddingParameters,
   layerMatrixParameters,
   LONGEST_SHARING,
   parameterCount,
   sharesPrompts,
+  tapeElements,
+  widths,
+  type DeviceKind,
 } from './cost';
-import { attentionElements, backwardElements, decodeAdapterElements, tapeElements } from './elements';
-import { KV_SHARE, planKv, type KvPlan } from './kv';
+import { KV_SHARE, planKv, PREFILL_TOKENS, type KvPlan } from './kv';
 import type { PlannedModel } from './model-shape';
 import {
   adaptedBy,
@@ -35,7 +41,7 @@ export interface MemoryItem {
 
 export interface MemoryPlan {
   items: MemoryItem[];
-  /** Total of each phase's items; each phase comes on top of `always`. */
+  /** Total of each phase's items; all phases come on top of `always`. */
   phaseBytes: Record<MemoryPhase, number>;
   peakBytes: number;
   peakPhase: MemoryPhase;
@@ -54,7 +60,7 @@ export interface MemoryPlan {
 export interface TrainingMemoryInput {
   model: PlannedModel;
   dtype: Dtype;
-  kind: 'cpu' | 'cuda';
+  kind: DeviceKind;
   work: TrainingWork;
   /** Memory available to the run, before anything is loaded. */
   availableBytes: number;
@@ -75,15 +81,13 @@ const CUDA_CONTEXT_BYTES = 1.3e9;
 const KEEP_SHARE = { cpu: 1 / 4, cuda: 3 / 4 };
 /** model.h: kSmallModelBytes. */
 const MAX_SMALL_BYTES = 64 * MIB;
-/** generate/admission.cpp: prompts are prefilled together up to this many tokens. */
-const PREFILL_TOKENS = 2048;
 /** head.cpp: logits are computed for this many elements at a time, for at least 64 tokens. */
 const CHUNK_ELEMENTS = 2 ** 24;
 const MIN_CHUNK_TOKENS = 64;
 /** head.cpp, on a GPU: tokens of a chunk. */
 const GPU_CHUNK_TOKENS = 1024;
 const wideBytes = (dtype: Dtype): number => (dtype === 'float64' ? 8 : 4);
-const total = (items: readonly MemoryItem[]): number => items.reduce((sum, item) => sum + item.bytes, 0);
+const total = (items: readonly MemoryItem[]): number => sum(items.map(({ bytes }) => bytes));
 
 function always({ model, dtype, kind, work }: TrainingMemoryInput): MemoryItem[] {
   const { shape } = model;
@@ -113,7 +117,7 @@ function always({ model, dtype, kind, work }: TrainingMemoryInput): MemoryItem[]
 export function availableUnder(
   limit: number | null,
   freeBytes: number,
-  kind: 'cpu' | 'cuda',
+  kind: DeviceKind,
   model: PlannedModel,
 ): number {
   if (limit === null) return freeBytes;
@@ -145,10 +149,9 @@ function decoding(
   const element = BYTES_PER_ELEMENT[dtype];
   const packed = isSmall({ model, dtype, kind });
   const matrices = layerMatrixParameters(shape) + embeddingParameters(shape);
-  const q = shape.numHeads * shape.headDim;
-  const qkv = q + 2 * shape.numKvHeads * shape.headDim;
+  const { D, F, q, qkv } = widths(shape);
   const rows = Math.max(work.promptTokens, Math.min(PREFILL_TOKENS, work.prompts * work.promptTokens));
-  const perRow = 2 * shape.hiddenSize + qkv + q + 3 * shape.intermediateSize;
+  const perRow = 2 * D + qkv + q + 3 * F;
   const logits = Math.max(1, kv.slots) * shape.vocabSize * wideBytes(dtype);
   const rope = 2 * (work.promptTokens + newTokens) * shape.headDim * wideBytes(dtype);
   const adapter =
@@ -161,7 +164,7 @@ function decoding(
   ];
 }
 
-/** Memory of a pass over packed sequences besides the layers, for log-probs of `completionTokens`. */
+/** Memory of a pass over packed sequences outside the layers, for log-probs of `completionTokens`. */
 function headBytes(
   { model, dtype, kind, work }: TrainingMemoryInput,
   completionTokens: number,
@@ -173,8 +176,8 @@ function headBytes(
     kind === 'cpu' ? Math.max(MIN_CHUNK_TOKENS, Math.floor(CHUNK_ELEMENTS / V)) : GPU_CHUNK_TOKENS;
   const chunk = Math.min(completionTokens, largest);
   const kept = (slopes ? 3 : 2) * completionTokens * D * element;
-  // On a CPU the logits become probabilities in place, unless the head itself is trained. The probabilities are
-  // needed again in the weights' type.
+  // On a CPU the logits become probabilities in place, unless the head itself is trained. A backward needs the
+  // probabilities in the weights' type as well.
   const wide = kind === 'cpu' && (work.loraRank !== null || !slopes) ? 1 : 2;
   const copy = dtype === 'bfloat16' && slopes ? element : 0;
   return kept + chunk * V * (wide * wideBytes(dtype) + copy);
@@ -189,7 +192,7 @@ function tapeBytes({ model, dtype, kind, work }: TrainingMemoryInput): number {
   return tapeElements(model.shape) * element + attentionElements(model.shape) * widened;
 }
 
-/** packed.h: tokens that a pass computes. It may begin and end within a group. */
+/** packed.h: tokens that a pass computes. A pass may begin and end within a group. */
 function rowsOf({ kind, dtype, work }: TrainingMemoryInput, batch: MicroBatch, dropout: number): number {
   const { promptTokens, maxNewTokens, group } = work;
   if (!sharesPrompts({ kind, dtype, longest: promptTokens + maxNewTokens, dropout })) return batch.tokens;
@@ -234,7 +237,7 @@ function keptTokens(input: TrainingMemoryInput, freeBytes: number): number {
 }
 
 /** forward.cpp: how many of `layers` layers a pass of `tokens` keeps the activations of. */
-export function keptLayers(kept: number, tokens: number, layers: number, kind: 'cpu' | 'cuda'): number {
+export function keptLayers(kept: number, tokens: number, layers: number, kind: DeviceKind): number {
   if (tokens <= kept) return layers;
   return kind === 'cpu' ? Math.floor((layers * kept) / tokens) : 0;
 }
@@ -243,13 +246,13 @@ function training(
   input: TrainingMemoryInput,
   batch: MicroBatch,
   freeBytes: number,
-): { items: MemoryItem[]; kept: number; tokens: number } {
+): { items: MemoryItem[]; kept: number } {
   const { model, dtype, kind, work } = input;
   const { shape } = model;
   const layers = shape.numLayers;
   const element = BYTES_PER_ELEMENT[dtype];
   const kept = keptTokens(input, freeBytes);
-  // On a GPU, a pass that just keeps its activations takes more than a larger one that does not.
+  // On a GPU, the largest pass that keeps its activations takes more than a larger one that does not.
   const rows = rowsOf(input, batch, work.loraDropout);
   const tokens = kind === 'cpu' || kept === 0 ? rows : Math.min(rows, kept);
   const keeping = keptLayers(kept, tokens, layers, kind);
@@ -274,10 +277,10 @@ function training(
       ? item('vocabulary chunk', headMemory)
       : item(recomputed === 0 ? 'backward of one layer' : 'one layer: activations and backward', layerMemory),
   ];
-  return { items, kept, tokens: batch.tokens };
+  return { items, kept };
 }
 
-/** What the phases of a run need together. */
+/** The peak of all phases. */
 function peakOf(
   items: readonly MemoryItem[],
 ): Pick<MemoryPlan, 'items' | 'phaseBytes' | 'peakBytes' | 'peakPhase'> {
@@ -297,8 +300,8 @@ function peakOf(
 export type TrainingMemory = Omit<MemoryPlan, 'kv' | 'evaluationKv'>;
 
 /**
- * Peak memory of training on sequences that are given.
- * @param largest passes; `scoring` null: nothing is scored
+ * Peak memory of training on given sequences.
+ * @param largest the largest passes; `scoring` is null if nothing is scored
  */
 export function planTrainingMemory(
   input: TrainingMemoryInput,
@@ -308,7 +311,7 @@ export function planTrainingMemory(
   const trained = training(input, largest.training, Math.max(0, input.availableBytes - total(fixed)));
   const scored = largest.scoring === null ? [] : scoring(input, largest.scoring);
   const items = [...fixed, ...loading(input), ...scored, ...trained.items];
-  return { ...peakOf(items), keptTokens: trained.kept, microBatchTokens: trained.tokens };
+  return { ...peakOf(items), keptTokens: trained.kept, microBatchTokens: largest.training.tokens };
 }
 
 /** Peak memory of a run of `work` on `model`. */
@@ -338,6 +341,6 @@ export function planMemory(input: MemoryInput): MemoryPlan {
     kv,
     evaluationKv,
     keptTokens: trained.kept,
-    microBatchTokens: trained.tokens,
+    microBatchTokens: update.tokens,
   };
 }

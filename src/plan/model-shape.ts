@@ -1,7 +1,9 @@
-/** The shape of a model from its config.json, or from its name if the shape is known. */
+/** A model's shape from its config.json, or from its name if that is known, and the positions it has. */
 import { needString } from '../base/border';
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { AcoerError } from '../base/errors';
+import type { Config } from '../config';
 import type { Dtype } from '../engine/types';
 import { readModelSpec, resolveShape } from '../models';
 import type { ModelShape } from './cost';
@@ -20,10 +22,6 @@ export interface PlannedModel {
 /** Size of Qwen3's tokenizer.json, assumed for the other known models, too. */
 const QWEN3_TOKENIZER_BYTES = 11_422_654;
 
-function fileBytes(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-}
-
 /** From `directory`/config.json, as the engine reads it. @throws BAD_FILE */
 export async function readPlannedModel(directory: string): Promise<PlannedModel> {
   const spec = await readModelSpec(directory);
@@ -31,7 +29,7 @@ export async function readPlannedModel(directory: string): Promise<PlannedModel>
     shape: spec,
     storedDtype: spec.dtype,
     maxPositions: spec.maxPositions,
-    tokenizerBytes: fileBytes(join(directory, 'tokenizer.json')),
+    tokenizerBytes: statSync(join(directory, 'tokenizer.json'), { throwIfNoEntry: false })?.size ?? 0,
   };
 }
 
@@ -54,3 +52,22 @@ export async function plannedModel(name: string): Promise<PlannedModel> {
   const known = existsSync(name) ? undefined : knownModel(name);
   return known ?? readPlannedModel(await resolveShape(name));
 }
+
+/** @throws BAD_CONFIG if `maxCompletionLength` leaves no room for a prompt */
+export function assertRoomForPrompt(
+  config: Config,
+  { maxPositions }: Pick<PlannedModel, 'maxPositions'>,
+): void {
+  const { maxCompletionLength, model } = config;
+  if (maxCompletionLength < maxPositions) return;
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `maxCompletionLength is ${maxCompletionLength}, but ${model} has only ${maxPositions} positions for prompt and completion; lower maxCompletionLength.`,
+  );
+}
+
+/** Maximum tokens of a prompt used for training. */
+export const promptLimit = (
+  { maxPromptLength, maxCompletionLength }: Config,
+  { maxPositions }: Pick<PlannedModel, 'maxPositions'>,
+): number => Math.min(maxPromptLength ?? Infinity, maxPositions - maxCompletionLength);

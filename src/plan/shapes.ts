@@ -22,51 +22,30 @@ export interface NamedShape extends ModelShape {
   storesTiedHead: boolean;
 }
 
-const QWEN3 = {
-  modelType: 'qwen3',
-  vocabSize: 151_936,
+/** What a family shares with most models. */
+const USUAL = {
   numKvHeads: 8,
   headDim: 128,
-  maxPositions: 40_960,
-  ropeTheta: 1e6,
+  maxPositions: 131_072,
   ropeScaling: null,
   tieWordEmbeddings: false,
   storesTiedHead: false,
   qkvBias: false,
+  qkNorm: false,
+};
+
+const QWEN3 = {
+  ...USUAL,
+  modelType: 'qwen3',
+  vocabSize: 151_936,
+  maxPositions: 40_960,
+  ropeTheta: 1e6,
   qkNorm: true,
 } as const;
 
-const QWEN2 = {
-  modelType: 'qwen2',
-  numLayers: 28,
-  headDim: 128,
-  maxPositions: 131_072,
-  ropeScaling: null,
-  storesTiedHead: false,
-  qkvBias: true,
-  qkNorm: false,
-} as const;
+const QWEN2 = { ...USUAL, modelType: 'qwen2', vocabSize: 151_936, ropeTheta: 1e4, qkvBias: true } as const;
 
-const QWEN2_1_5B = {
-  ...QWEN2,
-  vocabSize: 151_936,
-  hiddenSize: 1536,
-  intermediateSize: 8960,
-  numHeads: 12,
-  numKvHeads: 2,
-  shards: 1,
-} as const;
-
-const LLAMA = { modelType: 'llama', storesTiedHead: false, qkvBias: false, qkNorm: false } as const;
-
-const LLAMA3 = {
-  ...LLAMA,
-  vocabSize: 128_256,
-  numHeads: 32,
-  numKvHeads: 8,
-  maxPositions: 131_072,
-  ropeTheta: 5e5,
-} as const;
+const LLAMA3 = { ...USUAL, modelType: 'llama', vocabSize: 128_256, ropeTheta: 5e5 } as const;
 
 const llama3Scaling = (factor: number) => ({
   rope_type: 'llama3',
@@ -76,141 +55,62 @@ const llama3Scaling = (factor: number) => ({
   original_max_position_embeddings: 8192,
 });
 
-const LLAMA3_8B = {
-  ...LLAMA3,
-  hiddenSize: 4096,
-  intermediateSize: 14_336,
-  numLayers: 32,
-  headDim: 128,
-  ropeScaling: llama3Scaling(8),
-  tieWordEmbeddings: false,
-  shards: 4,
-} as const;
+type Sizes = [hidden: number, intermediate: number, layers: number, heads: number, shards: number];
+type Shape = Omit<NamedShape, 'name'>;
+type Sized = 'hiddenSize' | 'intermediateSize' | 'numLayers' | 'numHeads' | 'shards';
 
-export const SHAPES = {
-  'qwen3-1.7b': {
-    ...QWEN3,
-    name: 'qwen3-1.7b',
-    hiddenSize: 2048,
-    intermediateSize: 6144,
-    numLayers: 28,
-    numHeads: 16,
-    tieWordEmbeddings: true,
-    shards: 2,
-    storesTiedHead: true,
-  },
-  'qwen3-0.6b': {
-    ...QWEN3,
-    name: 'qwen3-0.6b',
-    hiddenSize: 1024,
-    intermediateSize: 3072,
-    numLayers: 28,
-    numHeads: 16,
-    tieWordEmbeddings: true,
-    shards: 1,
-    storesTiedHead: true,
-  },
-  'qwen3-4b': {
-    ...QWEN3,
-    name: 'qwen3-4b',
-    hiddenSize: 2560,
-    intermediateSize: 9728,
-    numLayers: 36,
-    numHeads: 32,
-    tieWordEmbeddings: true,
-    shards: 2,
-  },
-  'qwen3-8b': {
-    ...QWEN3,
-    name: 'qwen3-8b',
-    hiddenSize: 4096,
-    intermediateSize: 12_288,
-    numLayers: 36,
-    numHeads: 32,
-    shards: 4,
-  },
-  'qwen3-14b': {
-    ...QWEN3,
-    name: 'qwen3-14b',
-    hiddenSize: 5120,
-    intermediateSize: 17_408,
-    numLayers: 40,
-    numHeads: 40,
-    shards: 6,
-  },
-  'qwen3-32b': {
-    ...QWEN3,
-    name: 'qwen3-32b',
-    hiddenSize: 5120,
-    intermediateSize: 25_600,
-    numLayers: 64,
-    numHeads: 64,
-    shards: 14,
-  },
-  'qwen2.5-1.5b': { ...QWEN2_1_5B, name: 'qwen2.5-1.5b', ropeTheta: 1e6, tieWordEmbeddings: true },
-  'r1-distill-qwen-1.5b': {
-    ...QWEN2_1_5B,
-    name: 'r1-distill-qwen-1.5b',
-    ropeTheta: 1e4,
-    tieWordEmbeddings: false,
-  },
-  'r1-distill-qwen-7b': {
-    ...QWEN2,
-    name: 'r1-distill-qwen-7b',
-    vocabSize: 152_064,
-    hiddenSize: 3584,
-    intermediateSize: 18_944,
-    numHeads: 28,
-    numKvHeads: 4,
-    ropeTheta: 1e4,
-    tieWordEmbeddings: false,
-    shards: 4,
-  },
-  'llama-3.2-1b': {
-    ...LLAMA3,
-    name: 'llama-3.2-1b',
-    hiddenSize: 2048,
-    intermediateSize: 8192,
-    numLayers: 16,
+/** A member of a family. @param own what it does not share with the family */
+function model(
+  family: Omit<Shape, Sized>,
+  [hiddenSize, intermediateSize, numLayers, numHeads, shards]: Sizes,
+  own: Partial<Shape> = {},
+): Shape {
+  return { ...family, hiddenSize, intermediateSize, numLayers, numHeads, shards, ...own };
+}
+
+const TIED = { tieWordEmbeddings: true };
+const TIED_AND_STORED = { tieWordEmbeddings: true, storesTiedHead: true };
+const QWEN2_1_5B = model(QWEN2, [1536, 8960, 28, 12, 1], { numKvHeads: 2 });
+const LLAMA3_8B = model(LLAMA3, [4096, 14_336, 32, 32, 4], { ropeScaling: llama3Scaling(8) });
+
+const KNOWN = {
+  'qwen3-1.7b': model(QWEN3, [2048, 6144, 28, 16, 2], TIED_AND_STORED),
+  'qwen3-0.6b': model(QWEN3, [1024, 3072, 28, 16, 1], TIED_AND_STORED),
+  'qwen3-4b': model(QWEN3, [2560, 9728, 36, 32, 2], TIED),
+  'qwen3-8b': model(QWEN3, [4096, 12_288, 36, 32, 4]),
+  'qwen3-14b': model(QWEN3, [5120, 17_408, 40, 40, 6]),
+  'qwen3-32b': model(QWEN3, [5120, 25_600, 64, 64, 14]),
+  'qwen2.5-1.5b': { ...QWEN2_1_5B, ropeTheta: 1e6, tieWordEmbeddings: true },
+  'r1-distill-qwen-1.5b': QWEN2_1_5B,
+  'r1-distill-qwen-7b': model(QWEN2, [3584, 18_944, 28, 28, 4], { vocabSize: 152_064, numKvHeads: 4 }),
+  'llama-3.2-1b': model(LLAMA3, [2048, 8192, 16, 32, 1], {
     headDim: 64,
     ropeScaling: llama3Scaling(32),
     tieWordEmbeddings: true,
-    shards: 1,
-  },
-  'llama-3.1-8b': { ...LLAMA3_8B, name: 'llama-3.1-8b' },
-  'r1-distill-llama-8b': { ...LLAMA3_8B, name: 'r1-distill-llama-8b' },
-  'smollm2-1.7b': {
-    ...LLAMA,
-    name: 'smollm2-1.7b',
+  }),
+  'llama-3.1-8b': LLAMA3_8B,
+  'r1-distill-llama-8b': LLAMA3_8B,
+  'smollm2-1.7b': model(LLAMA3, [2048, 8192, 24, 32, 1], {
     vocabSize: 49_152,
-    hiddenSize: 2048,
-    intermediateSize: 8192,
-    numLayers: 24,
-    numHeads: 32,
     numKvHeads: 32,
     headDim: 64,
     maxPositions: 8192,
     ropeTheta: 130_000,
-    ropeScaling: null,
     tieWordEmbeddings: true,
-    shards: 1,
-  },
+  }),
   /** The embedded model. */
-  tiny: {
-    ...QWEN3,
-    name: 'tiny',
+  tiny: model(QWEN3, [96, 256, 3, 4, 1], {
     vocabSize: 64,
-    hiddenSize: 96,
-    intermediateSize: 256,
-    numLayers: 3,
-    numHeads: 4,
     numKvHeads: 2,
     headDim: 32,
     maxPositions: 1024,
     ropeTheta: 1e4,
     tieWordEmbeddings: true,
-    shards: 1,
-  },
-} as const satisfies Record<string, NamedShape>;
+  }),
+};
 
-export type ShapeName = keyof typeof SHAPES;
+export type ShapeName = keyof typeof KNOWN;
+
+export const SHAPES = Object.fromEntries(
+  Object.entries(KNOWN).map(([name, shape]) => [name, { ...shape, name }]),
+) as Record<ShapeName, NamedShape>;

@@ -1,7 +1,7 @@
-/** Time of a step by phase and of a run: what must be read and multiplied over the device's rates. */
+/** Time of a step by phase, and of a run: what must be read and multiplied, over the device's rates. */
 import type { Config } from '../config';
 import { packByTokens } from '../base/packing';
-import { maximum } from '../base/statistics';
+import { maximum, mean, minimum, sum } from '../base/statistics';
 import {
   BYTES_PER_ELEMENT,
   decodeStepWork,
@@ -13,10 +13,10 @@ import {
   sharesPrompts,
   trainWork,
   type Ceilings,
+  type PassOptions,
   type TrainSequence,
   type Work,
 } from './cost';
-import { decodeSeconds } from './decode-time';
 import type { PlanDevice } from './devices';
 import {
   gpuDecodeStepSeconds,
@@ -29,15 +29,6 @@ import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
 import { trainedParameters } from './workload';
 import { keptLayers, type MemoryInput, type MemoryPlan } from './memory';
 
-export interface StepSeconds {
-  prefill: number;
-  decode: number;
-  scoring: number;
-  forward: number;
-  recomputation: number;
-  backward: number;
-  optimizer: number;
-}
 export const STEP_PHASES = [
   'prefill',
   'decode',
@@ -46,14 +37,18 @@ export const STEP_PHASES = [
   'recomputation',
   'backward',
   'optimizer',
-] as const satisfies readonly (keyof StepSeconds)[];
+] as const;
+export type StepSeconds = Record<(typeof STEP_PHASES)[number], number>;
 
-export interface StepTime {
+/** At the device's rates, and as the engine is expected to reach them. */
+interface Both<T> {
+  limit: T;
+  expected: T;
+}
+
+export interface StepTime extends Both<StepSeconds> {
   /** Mean completion tokens after the cap. */
   meanTokens: number;
-  /** At the device's rates, and as the engine is expected to reach them. */
-  limit: StepSeconds;
-  expected: StepSeconds;
 }
 
 export interface RunTime {
@@ -62,9 +57,9 @@ export interface RunTime {
   /** Mean over the run. */
   mean: StepTime;
   /** One evaluation as configured, at the run's mean lengths. */
-  evaluation: { limit: number; expected: number; count: number };
+  evaluation: Both<number> & { count: number };
   /** Device hours of the whole run, evaluations included. */
-  hours: { limit: number; expected: number };
+  hours: Both<number>;
 }
 
 export interface TimeInput extends MemoryInput {
@@ -76,7 +71,7 @@ export interface TimeInput extends MemoryInput {
 
 /** Points along the run. */
 const POINTS = 13;
-/** What is drawn at each: this many steps, or fewer of a large batch, which averages by itself. */
+/** What is drawn at each: so many steps, or fewer of a large batch, which averages by itself. */
 const MOST_DRAWS = 256;
 const ENOUGH_SEQUENCES = 8192;
 
@@ -84,22 +79,26 @@ const ENOUGH_SEQUENCES = 8192;
 const drawsOf = (sequences: number): number =>
   Math.min(MOST_DRAWS, 2 * Math.ceil(ENOUGH_SEQUENCES / 2 / sequences));
 
-export const stepTotal = (step: StepSeconds): number =>
-  STEP_PHASES.reduce((sum, name) => sum + step[name], 0);
+export const stepTotal = (step: StepSeconds): number => sum(STEP_PHASES.map((name) => step[name]));
 
 /** How long each kind of work takes: at the device's rates, or as the engine is expected to do it. */
 interface Clock {
   decodeStep: (contextLengths: readonly number[]) => number;
-  /** One forward and backward; recomputation is what it adds if activations are not kept. */
+  /** Forward and backward; `recomputation` comes on top if activations are not kept. */
   pass: (sequences: readonly TrainSequence[]) => PassSeconds;
   score: (sequences: readonly TrainSequence[]) => number;
   prefill: (promptTokens: number) => number;
   optimizer: (parameters: number) => number;
 }
 
-function limitClock({ model: { shape }, dtype, work }: TimeInput, ceilings: Ceilings): Clock {
-  const bytesPerElement = BYTES_PER_ELEMENT[dtype];
-  const options = { bytesPerElement, loraRank: work.loraRank };
+const optionsOf = ({ dtype, work: { loraRank } }: TimeInput): PassOptions => ({
+  bytesPerElement: BYTES_PER_ELEMENT[dtype],
+  loraRank,
+});
+
+function limitClock(input: TimeInput, ceilings: Ceilings): Clock {
+  const { shape } = input.model;
+  const options = optionsOf(input);
   const seconds = (of: Work): number => floorSeconds(of, ceilings);
   const score = (sequences: readonly TrainSequence[]): number =>
     seconds(scoreWork(shape, sequences, options));
@@ -112,7 +111,7 @@ function limitClock({ model: { shape }, dtype, work }: TimeInput, ceilings: Ceil
       return { forward, backward: plain - forward, recomputation: again - plain };
     },
     score,
-    prefill: (tokens) => seconds(prefillWork(shape, tokens, bytesPerElement)),
+    prefill: (tokens) => seconds(prefillWork(shape, tokens, options.bytesPerElement)),
     optimizer: (parameters) => seconds(optimizerWork(parameters)),
   };
 }
@@ -139,15 +138,15 @@ function expectedClock(input: TimeInput, ceilings: Ceilings): Clock {
   }
   const { shape } = input.model;
   const { shares } = expected;
-  const bytesPerElement = BYTES_PER_ELEMENT[input.dtype];
-  const options = { bytesPerElement, loraRank: input.work.loraRank };
+  const options = optionsOf(input);
   const pass = (sequences: readonly TrainSequence[]): PassSeconds =>
     gpuPassSeconds(shape, sequences, options, ceilings, shares);
   return {
     decodeStep: (contexts) => gpuDecodeStepSeconds(shape, contexts, options, ceilings, shares),
     pass,
     score: (sequences) => pass(sequences).forward,
-    prefill: (tokens) => gpuProductSeconds(prefillWork(shape, tokens, bytesPerElement), ceilings, shares),
+    prefill: (tokens) =>
+      gpuProductSeconds(prefillWork(shape, tokens, options.bytesPerElement), ceilings, shares),
     optimizer: (parameters) => gpuKernelSeconds(optimizerWork(parameters), ceilings, shares),
   };
 }
@@ -188,7 +187,42 @@ function trainingSeconds(input: TimeInput, sequences: readonly TrainSequence[], 
   return seconds;
 }
 
-/** Seconds of one update (`promptsPerStep` groups), `scale` times what these completion lengths take. */
+interface DecodePlan {
+  promptTokens: number;
+  slots: number;
+}
+
+/** Completions that end between two points at which the work can be interrupted. */
+const PER_TURN = 64;
+
+/**
+ * Seconds to decode completions of these lengths in a limited number of slots, which they enter in order as slots
+ * become free. Between two ends the same sequences decode, and that stretch takes its number of steps times the time
+ * of its middle step. Yields between pieces of the work.
+ * @param stepSeconds of one decode step of sequences that see so many tokens
+ */
+function* decodeSeconds(
+  lengths: readonly number[],
+  plan: DecodePlan,
+  stepSeconds: (contextLengths: readonly number[]) => number,
+): Generator<void, number> {
+  const waiting = [...lengths].reverse();
+  let live: { done: number; left: number }[] = [];
+  let seconds = 0;
+  for (let stretch = 1; ; stretch++) {
+    if (stretch % PER_TURN === 0) yield;
+    while (live.length < plan.slots && waiting.length > 0) live.push({ done: 0, left: waiting.pop()! });
+    if (live.length === 0) return seconds;
+    const steps = minimum(live.map((sequence) => sequence.left));
+    const contexts = live.map((sequence) => plan.promptTokens + sequence.done + steps / 2);
+    seconds += steps * stepSeconds(contexts);
+    live = live
+      .map(({ done, left }) => ({ done: done + steps, left: left - steps }))
+      .filter((sequence) => sequence.left > 0);
+  }
+}
+
+/** Seconds of one update (`promptsPerStep` groups): `scale` times what completions of these lengths take. */
 function* stepSeconds(
   input: TimeInput,
   lengths: readonly number[],
@@ -221,18 +255,16 @@ function* stepSeconds(
   };
 }
 
-function meanOf(steps: readonly StepSeconds[]): StepSeconds {
-  return Object.fromEntries(
-    STEP_PHASES.map((name) => [name, steps.reduce((sum, step) => sum + step[name], 0) / steps.length]),
-  ) as unknown as StepSeconds;
-}
+const meanOf = (steps: readonly StepSeconds[]): StepSeconds =>
+  Object.fromEntries(STEP_PHASES.map((name) => [name, mean(steps.map((step) => step[name]))])) as StepSeconds;
 
-interface Clocks {
-  limit: Clock;
-  expected: Clock;
-}
+const meanTime = (steps: readonly StepTime[]): StepTime => ({
+  meanTokens: mean(steps.map((step) => step.meanTokens)),
+  limit: meanOf(steps.map((step) => step.limit)),
+  expected: meanOf(steps.map((step) => step.expected)),
+});
 
-function* timeAt(input: TimeInput, mean: number, clocks: Clocks): Generator<void, StepTime> {
+function* timeAt(input: TimeInput, meanLength: number, clocks: Both<Clock>): Generator<void, StepTime> {
   const { promptsPerStep, numGenerations, maxCompletionLength: cap } = input.config;
   const { scale, ...part } = drawnPart(promptsPerStep, numGenerations);
   const limit: StepSeconds[] = [];
@@ -240,8 +272,8 @@ function* timeAt(input: TimeInput, mean: number, clocks: Clocks): Generator<void
   let tokens = 0;
   const draws = drawsOf(part.prompts * part.group);
   for (let draw = 0; draw < draws; draw++) {
-    const lengths = drawLengths(mean, { ...part, cap, draw });
-    tokens += lengths.reduce((sum, length) => sum + length, 0);
+    const lengths = drawLengths(meanLength, { ...part, cap, draw });
+    tokens += sum(lengths);
     limit.push(yield* stepSeconds(input, lengths, scale, clocks.limit));
     expected.push(yield* stepSeconds(input, lengths, scale, clocks.expected));
   }
@@ -253,14 +285,17 @@ function* timeAt(input: TimeInput, mean: number, clocks: Clocks): Generator<void
 }
 
 /** Greedy and sampled problems decoded in the configured slots; grading overlaps. */
-function* evaluationTime(input: TimeInput, clocks: Clocks): Generator<void, RunTime['evaluation']> {
+function* evaluationTime(input: TimeInput, clocks: Both<Clock>): Generator<void, RunTime['evaluation']> {
   const { config, work, lengths, memory } = input;
   const problems = config.evalProblems + config.evalSampledProblems;
   const between = config.evalSteps === 0 ? 0 : Math.floor((config.maxSteps - 1) / config.evalSteps);
   if (problems === 0) return { limit: 0, expected: 0, count: 0 };
-  const mean = (lengths.first + lengths.last) / 2;
   const { scale, ...part } = drawnPart(problems, 1);
-  const drawn = drawLengths(mean, { ...part, cap: config.evalMaxNewTokens, draw: 0 });
+  const drawn = drawLengths((lengths.first + lengths.last) / 2, {
+    ...part,
+    cap: config.evalMaxNewTokens,
+    draw: 0,
+  });
   const plan = {
     promptTokens: work.promptTokens,
     slots: Math.max(1, memory.evaluationKv?.slots ?? 1),
@@ -278,21 +313,17 @@ export function* planTime(input: TimeInput): Generator<void, RunTime | null> {
   const clocks = { limit: limitClock(input, ceilings), expected: expectedClock(input, ceilings) };
   const points: StepTime[] = [];
   for (let i = 0; i < POINTS; i++) {
-    const mean = lengths.first + ((lengths.last - lengths.first) * i) / (POINTS - 1);
-    points.push(yield* timeAt(input, mean, clocks));
+    const length = lengths.first + ((lengths.last - lengths.first) * i) / (POINTS - 1);
+    points.push(yield* timeAt(input, length, clocks));
   }
-  const mean: StepTime = {
-    meanTokens: points.reduce((sum, point) => sum + point.meanTokens, 0) / POINTS,
-    limit: meanOf(points.map((point) => point.limit)),
-    expected: meanOf(points.map((point) => point.expected)),
-  };
+  const overall = meanTime(points);
   const evaluation = yield* evaluationTime(input, clocks);
   const hours = (kind: 'limit' | 'expected'): number =>
-    (config.maxSteps * stepTotal(mean[kind]) + evaluation.count * evaluation[kind]) / 3600;
+    (config.maxSteps * stepTotal(overall[kind]) + evaluation.count * evaluation[kind]) / 3600;
   return {
     first: points[0]!,
     last: points[POINTS - 1]!,
-    mean,
+    mean: overall,
     evaluation,
     hours: { limit: hours('limit'), expected: hours('expected') },
   };

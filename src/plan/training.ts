@@ -2,84 +2,69 @@
 import type { Config } from '../config';
 import { AcoerError } from '../base/errors';
 import { packByTokens } from '../base/packing';
+import { maximum, minimum, sum } from '../base/statistics';
 import { gigabytes } from '../base/text';
-import type { Adapted } from './cost';
+import { adviceOf, stepsToFit, type Step } from './advice';
+import type { Adapted, TrainSequence } from './cost';
 import type { PlanDevice } from './devices';
 import { availableUnder, planTrainingMemory, type TrainingMemory } from './memory';
 import type { PlannedModel } from './model-shape';
-import type { MicroBatch, TrainingWork } from './workload';
+import { trainedBy, type MicroBatch, type TrainingConfig, type TrainingWork } from './workload';
 
-export interface TrainingSettings extends Pick<
-  Config,
-  'dtype' | 'memoryLimitBytes' | 'microBatchTokens' | 'full' | 'loraRank' | 'loraDropout' | 'targetModules'
-> {
+export interface TrainingSettings extends TrainingConfig, Pick<Config, 'dtype' | 'memoryLimitBytes'> {
   batchSize: number;
   maxLength: number | null;
-}
-
-/** Tokens of a sequence: prompt and completion, and the completion alone. */
-export interface SequenceLength {
-  tokens: number;
-  completionTokens: number;
 }
 
 export interface TrainingPlanInput {
   config: TrainingSettings;
   model: PlannedModel;
   device: PlanDevice;
-  /** Of the sequences that are trained on, and of those that are only scored. */
-  lengths: { training: readonly SequenceLength[]; scoring: readonly SequenceLength[] };
-  /** What an adapter that training continues adapts. Default: the configuration's modules in every layer. */
+  /** Sequences that are trained on, and those that are only scored. */
+  lengths: { training: readonly TrainSequence[]; scoring: readonly TrainSequence[] };
+  /** What the adapter to be trained further adapts. Default: the configuration's modules in every layer. */
   adapted?: readonly Adapted[] | undefined;
 }
-
-type Setting = 'microBatchTokens' | 'dtype' | 'maxLength';
 
 export interface TrainingPlan {
   device: PlanDevice;
   memory: TrainingMemory;
   fits: boolean;
-  /** Settings with which it fits; none if it does; null: none was found. */
-  changes: { setting: Setting; to: number | string }[] | null;
+  /** Settings that make it fit; empty if it does already; null: none were found. */
+  changes: { setting: keyof TrainingSettings; to: unknown }[] | null;
 }
 
-/** The pass with the most tokens that these sequences can be packed into. */
-function largestPass(lengths: readonly SequenceLength[], budget: number): MicroBatch {
-  const tokensOf = (members: readonly number[], of: keyof SequenceLength) =>
-    members.reduce((sum, i) => sum + lengths[i]![of], 0);
+/** The largest pass that these sequences can be packed into. */
+function largestPass(lengths: readonly TrainSequence[], budget: number): MicroBatch {
   const bins = packByTokens(
     lengths.map(({ tokens }) => tokens),
     budget,
   );
   const passes = bins.map((members) => ({
     sequences: members.length,
-    tokens: tokensOf(members, 'tokens'),
-    completionTokens: tokensOf(members, 'completionTokens'),
+    tokens: sum(members.map((i) => lengths[i]!.tokens)),
+    completionTokens: sum(members.map((i) => lengths[i]!.completionTokens)),
   }));
   return passes.reduce((a, b) => (b.tokens > a.tokens ? b : a));
 }
 
-/** Every update is taken to have the longest sequences: which meet is decided by the order of an epoch. */
+/** Assumes that the longest sequences meet in one update; the order of an epoch decides whether they do. */
 function memoryOf(
   { model, device, lengths, adapted }: TrainingPlanInput,
   config: TrainingSettings,
 ): TrainingMemory {
   const limit = config.maxLength ?? Infinity;
-  const within = (all: readonly SequenceLength[]) => all.filter(({ tokens }) => tokens <= limit);
+  const within = (all: readonly TrainSequence[]) => all.filter(({ tokens }) => tokens <= limit);
   const longest = within(lengths.training)
     .toSorted((a, b) => b.tokens - a.tokens)
     .slice(0, config.batchSize);
   const scored = within(lengths.scoring);
-  const { microBatchTokens, full, loraRank, loraDropout, targetModules } = config;
   const work: TrainingWork = {
-    // Only the longest sequence as a whole matters: none shares its prompt with another.
+    // No sequence shares its prompt with another, so only the longest one as a whole matters.
     promptTokens: 0,
     maxNewTokens: longest[0]!.tokens,
     group: 1,
-    microBatchTokens,
-    loraRank: full ? null : loraRank,
-    loraDropout: full ? 0 : loraDropout,
-    targetModules,
+    ...trainedBy(config),
     adapted: adapted ?? null,
   };
   const availableBytes = availableUnder(config.memoryLimitBytes, device.freeBytes, device.kind, model);
@@ -87,8 +72,8 @@ function memoryOf(
   return planTrainingMemory(
     { model, dtype, kind: device.kind, work, availableBytes },
     {
-      training: largestPass(longest, microBatchTokens),
-      scoring: scored.length === 0 ? null : largestPass(scored, microBatchTokens),
+      training: largestPass(longest, config.microBatchTokens),
+      scoring: scored.length === 0 ? null : largestPass(scored, config.microBatchTokens),
     },
   );
 }
@@ -96,32 +81,23 @@ function memoryOf(
 const SMALLEST_PASS = 512;
 const SMALLEST_LENGTH = 256;
 
-/** In order of preference: what changes only speed, then precision, then what is learnt. */
-const STEPS: readonly ((config: TrainingSettings, longest: number) => Partial<TrainingSettings> | null)[] = [
-  ({ microBatchTokens: now }) => (now / 2 >= SMALLEST_PASS ? { microBatchTokens: now / 2 } : null),
-  ({ dtype, full }) => (full || dtype === 'bfloat16' ? null : { dtype: 'bfloat16' }),
-  ({ maxLength }, longest) => {
-    const now = Math.min(maxLength ?? Infinity, longest);
-    return now / 2 >= SMALLEST_LENGTH ? { maxLength: Math.ceil(now / 2) } : null;
-  },
-];
+type Shrinking = Step<TrainingSettings, TrainingMemory>;
 
-function changesToFit(input: TrainingPlanInput, fits: (config: TrainingSettings) => boolean) {
-  const { training } = input.lengths;
-  const longest = training.reduce((most, { tokens }) => Math.max(most, tokens), 0);
-  const shortest = training.reduce((least, { tokens }) => Math.min(least, tokens), Infinity);
-  let now = input.config;
-  for (const step of STEPS) {
-    for (let next = step(now, longest); next !== null && !fits(now); next = step(now, longest)) {
-      if ((next.maxLength ?? Infinity) < shortest) break;
-      now = { ...now, ...next };
-    }
-  }
-  if (!fits(now)) return null;
-  return (['microBatchTokens', 'dtype', 'maxLength'] as const)
-    .filter((setting) => now[setting] !== input.config[setting])
-    .filter((setting) => !fits({ ...now, [setting]: input.config[setting] }))
-    .map((setting) => ({ setting, to: now[setting]! }));
+/** In order of preference: what changes only speed, then precision, then what is learnt. */
+function stepsFor(lengths: readonly number[]): Shrinking[] {
+  const shorter: Shrinking['next'] = ({ maxLength }) => {
+    const now = Math.min(maxLength ?? Infinity, maximum(lengths));
+    const next = Math.ceil(now / 2);
+    return now / 2 >= SMALLEST_LENGTH && next >= minimum(lengths) ? next : null;
+  };
+  return [
+    {
+      setting: 'microBatchTokens',
+      next: ({ microBatchTokens: now }) => (now / 2 >= SMALLEST_PASS ? now / 2 : null),
+    },
+    { setting: 'dtype', next: ({ dtype, full }) => (full || dtype === 'bfloat16' ? null : 'bfloat16') },
+    { setting: 'maxLength', next: shorter },
+  ];
 }
 
 /** Predicts the memory of a run that trains on given sequences. Pure. */
@@ -129,9 +105,11 @@ export function planTraining(input: TrainingPlanInput): TrainingPlan {
   const { device, config } = input;
   const fitsIn = (memory: TrainingMemory) => memory.peakBytes <= device.freeBytes;
   const memory = memoryOf(input, config);
-  // Under a limit of its own the run splits its passes until they fit.
+  // Under a limit of its own, the run splits its passes until they fit.
   const fits = config.memoryLimitBytes !== null || fitsIn(memory);
-  const changes = fits ? [] : changesToFit(input, (asked) => fitsIn(memoryOf(input, asked)));
+  const steps = stepsFor(input.lengths.training.map(({ tokens }) => tokens));
+  const found = fits ? [] : stepsToFit(config, steps, (asked) => memoryOf(input, asked), fitsIn);
+  const changes = found?.map(({ step: { setting }, to }) => ({ setting, to })) ?? null;
   return { device, memory, fits, changes };
 }
 
@@ -139,12 +117,8 @@ export function planTraining(input: TrainingPlanInput): TrainingPlan {
 export function assertTrainingFits({ memory, device, fits, changes }: TrainingPlan): void {
   if (fits) return;
   const { peakBytes, peakPhase } = memory;
-  const advice =
-    changes === null
-      ? 'no setting makes it fit; use a smaller model or a larger device'
-      : `try ${changes.map(({ setting, to }) => `--set ${setting}=${to}`).join(' ')}`;
   throw new AcoerError(
     'BAD_CONFIG',
-    `This run does not fit on ${device.name}: it needs ${gigabytes(peakBytes, 2)} (${peakPhase}), but only ${gigabytes(device.freeBytes, 2)} is available; ${advice}. Add --ignore-plan (in a program: ignorePlan) to start anyway.`,
+    `This run does not fit on ${device.name}: it needs ${gigabytes(peakBytes, 2)} (${peakPhase}), but only ${gigabytes(device.freeBytes, 2)} is available; ${adviceOf(changes)}. Add --ignore-plan (in a program: ignorePlan) to start anyway.`,
   );
 }

@@ -1,8 +1,9 @@
 /** What a configuration demands of the engine, in tokens and sequences, on any device. */
 import type { Config } from '../config';
+import { DEFAULT_SLOTS } from '../engine/types';
 import { adaptedEverywhere, pairParameters, parameterCount, type Adapted, type ModelShape } from './cost';
 import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
-import { maximum } from '../base/statistics';
+import { maximum, sum } from '../base/statistics';
 
 /** What training itself demands, whether its sequences are sampled or given. */
 export interface TrainingWork {
@@ -16,49 +17,55 @@ export interface TrainingWork {
   loraRank: number | null;
   loraDropout: number;
   targetModules: Config['targetModules'];
-  /** What an adapter that training continues adapts; null: `targetModules` in every layer. */
+  /** What the adapter to be trained further adapts; null: `targetModules` in every layer. */
   adapted: readonly Adapted[] | null;
 }
+
+export type TrainingConfig = Pick<
+  Config,
+  'microBatchTokens' | 'full' | 'loraRank' | 'loraDropout' | 'targetModules'
+>;
+
+/** The part of it that the configuration alone decides. */
+export const trainedBy = ({ microBatchTokens, full, ...config }: TrainingConfig) => ({
+  microBatchTokens,
+  loraRank: full ? null : config.loraRank,
+  loraDropout: full ? 0 : config.loraDropout,
+  targetModules: config.targetModules,
+});
 
 export interface PlannedWork extends TrainingWork {
   /** Prompts of one generated batch. */
   prompts: number;
-  /** Sequences per update, and updates per batch. */
   updateSequences: number;
-  updatesPerBatch: number;
   maxSlots: number;
-  /** Completion tokens of the fullest update and the fullest batch drawn by the length model. */
+  /** Completion tokens of the fullest update and the fullest batch that the length model draws. */
   fullestUpdateTokens: number;
   fullestBatchTokens: number;
   /** Scoring passes over a batch: old log-probs and the reference's. */
   scoringPasses: number;
   kvBytes: number | null;
-  maxSteps: number;
   /** Problems of the larger of a run's evaluations; 0: none. */
   evalProblems: number;
   evalMaxNewTokens: number;
 }
 
-/** Sequences decoded together if the configuration leaves it open (`maxSlots` null): the engine's default. */
-const DEFAULT_SLOTS = 64;
 const DRAWS = 32;
 
-/** The most completion tokens of so many prompts, over some draws of a part of them. */
+/** The most completion tokens that any draw of `prompts` groups has, from draws of a part of them. */
 function fullest(mean: number, prompts: number, config: Config): number {
   const { numGenerations, maxCompletionLength: cap } = config;
   const { scale, ...part } = drawnPart(prompts, numGenerations);
-  const totals = Array.from({ length: DRAWS }, (_, draw) =>
-    drawLengths(mean, { ...part, cap, draw }).reduce((sum, length) => sum + length, 0),
-  );
+  const totals = Array.from({ length: DRAWS }, (_, draw) => sum(drawLengths(mean, { ...part, cap, draw })));
   const most = maximum(totals);
   if (scale === 1) return most;
-  const middle = totals.reduce((sum, total) => sum + total, 0) / DRAWS;
+  const middle = sum(totals) / DRAWS;
   // Prompts differ independently, so their sum's spread grows with the root of their number.
   const spread = (numGenerations / part.group) * Math.sqrt(prompts / part.prompts);
   return Math.round(scale * middle + spread * (most - middle));
 }
 
-/** Draws what `plannedWork` needs, which takes longest, a piece at a time. */
+/** Draws what `plannedWork` needs piece by piece, because that takes longest. */
 export function* drawAhead({ promptsPerStep, stepsPerGeneration, numGenerations }: Config): Generator<void> {
   const { prompts, group } = drawnPart(promptsPerStep * stepsPerGeneration, numGenerations);
   for (let draw = 0; draw < DRAWS; draw++) {
@@ -82,18 +89,13 @@ export function plannedWork(
     prompts: promptsPerStep * stepsPerGeneration,
     group: numGenerations,
     updateSequences: promptsPerStep * numGenerations,
-    updatesPerBatch,
     maxSlots: config.maxSlots ?? DEFAULT_SLOTS,
     fullestUpdateTokens: fullest(longestMean, promptsPerStep, config),
     fullestBatchTokens: fullest(longestMean, promptsPerStep * stepsPerGeneration, config),
     scoringPasses: (updatesPerBatch > 1 ? 1 : 0) + (config.beta !== 0 ? 1 : 0),
-    microBatchTokens: config.microBatchTokens,
-    loraRank: config.full ? null : config.loraRank,
-    loraDropout: config.full ? 0 : config.loraDropout,
-    targetModules: config.targetModules,
+    ...trainedBy(config),
     adapted,
     kvBytes: config.kvBytes,
-    maxSteps: config.maxSteps,
     evalProblems: Math.max(config.evalProblems, config.evalSampledProblems),
     evalMaxNewTokens: config.evalMaxNewTokens,
   };

@@ -16,21 +16,34 @@ const isOwnType = (name: string): name is DtypeName => Object.hasOwn(ARRAYS, nam
 const dtypeOf = (data: TensorData) =>
   (Object.keys(ARRAYS) as DtypeName[]).find((name) => data instanceof ARRAYS[name])!;
 
-export function encodeSafetensors(tensors: ReadonlyMap<string, Tensor>): Buffer {
+/** What precedes the data of these tensors. */
+export function safetensorsHeader(
+  tensors: Iterable<{ name: string; dtype: string; shape: readonly number[]; byteLength: number }>,
+): Buffer {
   const header: Record<string, unknown> = { __metadata__: { format: 'pt' } };
   let offset = 0;
-  for (const [name, { shape, data }] of tensors) {
-    header[name] = { dtype: dtypeOf(data), shape, data_offsets: [offset, offset + data.byteLength] };
-    offset += data.byteLength;
+  for (const { name, dtype, shape, byteLength } of tensors) {
+    header[name] = { dtype, shape, data_offsets: [offset, offset + byteLength] };
+    offset += byteLength;
   }
   const json = JSON.stringify(header);
   const padded = Buffer.from(json.padEnd(Math.ceil(json.length / 8) * 8, ' '), 'utf8');
   const length = Buffer.alloc(8);
   length.writeBigUInt64LE(BigInt(padded.length));
+  return Buffer.concat([length, padded]);
+}
+
+export function encodeSafetensors(tensors: ReadonlyMap<string, Tensor>): Buffer {
+  const entries = [...tensors].map(([name, { shape, data }]) => ({
+    name,
+    dtype: dtypeOf(data),
+    shape,
+    byteLength: data.byteLength,
+  }));
   const bodies = [...tensors.values()].map(({ data }) =>
     Buffer.from(data.buffer, data.byteOffset, data.byteLength),
   );
-  return Buffer.concat([length, padded, ...bodies]);
+  return Buffer.concat([safetensorsHeader(entries), ...bodies]);
 }
 
 /** The tensors of `file`, as copies. @throws BAD_INPUT naming `path` */
