@@ -7,7 +7,7 @@ import type { Group } from '../base/types';
 import { answersOf } from './pressure';
 import { groupOf, mixedCorrectCount } from './rollouts';
 import { observeGroups } from './scoring';
-import type { Adaptation, Population, Subject } from './types';
+import type { Adaptation, Study, Subject } from './types';
 
 /** Batches before and after accuracy halves; enough for the controllers' warm-up and windows. */
 const STEPS_BEFORE = 300;
@@ -42,16 +42,14 @@ async function pressureOnCorrect(subject: Subject, state: unknown, batch: Batch)
  * which halves the accuracy. The pressure is measured on the first group, which never changes, so any
  * difference comes from the state and the rest of the batch.
  */
-export async function adaptationOf(
-  subject: Subject,
-  population: Population,
-): Promise<{ adaptation: Adaptation; settled: unknown }> {
+export async function adaptationOf(study: Study): Promise<{ adaptation: Adaptation; settled: unknown }> {
+  const { population } = study;
   const mixed = groupOf(population, mixedCorrectCount(population));
   const steady: Batch = [mixed, mixed];
   const worse: Batch = [mixed, groupOf(population, 0)];
-  const settled = await observed(subject, subject.state, steady, 0, STEPS_BEFORE);
+  const settled = await observed(study, study.state, steady, 0, STEPS_BEFORE);
   const pressureAfter = async (batch: Batch): Promise<number> =>
-    pressureOnCorrect(subject, await observed(subject, settled, batch, STEPS_BEFORE, STEPS_AFTER), batch);
+    pressureOnCorrect(study, await observed(study, settled, batch, STEPS_BEFORE, STEPS_AFTER), batch);
   const held = await pressureAfter(steady);
   const fallen = await pressureAfter(worse);
   return { adaptation: { held, fallen, ratio: held > 0 ? fallen / held : null }, settled };

@@ -24,17 +24,17 @@ import { predict } from './prediction';
 import { answersOf, sweepSpread } from './pressure';
 import { recordedBatches, recordedRollouts, recordedSummary, scoreRecorded } from './recorded';
 import type { RecordedBatch, RecordedCompletion } from './recorded';
-import { correctCountOf, groupOf, mixedCorrectCount, sceneOf } from './rollouts';
+import { byClass, groupOf, mappedInTurn, mixedCorrectCount, sceneOf } from './rollouts';
 import { signalsOf } from './signals';
 import { checkState, givenState, parametersOf } from './settings';
-import type {
-  Composition,
-  CompositionSweep,
-  LabReport,
-  LabSettings,
-  Population,
-  RewardReport,
-  Subject,
+import {
+  CLASSES,
+  COMPOSITIONS,
+  type LabReport,
+  type LabSettings,
+  type Population,
+  type RewardReport,
+  type Study,
 } from './types';
 import { maximum } from '../base/statistics';
 
@@ -100,10 +100,8 @@ interface Source {
 function sourceOf({ completions, synthetic, observe }: LabOptions, settings: LabSettings): Source {
   if (completions === undefined) {
     const { maxLength } = settings;
-    return {
-      population: syntheticPopulation({ ...syntheticDefaults(maxLength), ...synthetic, maxLength }),
-      batches: null,
-    };
+    const given = { ...syntheticDefaults(maxLength), ...synthetic, maxLength };
+    return { population: syntheticPopulation(given), batches: null };
   }
   if (completions.length === 0) throw new AcoerError('BAD_INPUT', 'There are no recorded completions.');
   const sources = new Set(completions.map(({ source }) => source));
@@ -115,20 +113,7 @@ function sourceOf({ completions, synthetic, observe }: LabOptions, settings: Lab
   return { population: recordedPopulation(recordedRollouts(batches), groupSize), batches };
 }
 
-async function sweepsOf(
-  subject: Subject,
-  population: Population,
-): Promise<Record<Composition, CompositionSweep>> {
-  const of = (composition: Composition) =>
-    sweepSpread(subject, population, correctCountOf(composition, population));
-  return {
-    mixed: await of('mixed'),
-    allIncorrect: await of('allIncorrect'),
-    allCorrect: await of('allCorrect'),
-  };
-}
-
-function mixedPressureOf({ mixed }: Record<Composition, CompositionSweep>): RewardReport['mixedPressure'] {
+function mixedPressureOf({ mixed }: RewardReport['sweeps']): RewardReport['mixedPressure'] {
   const { correct, incorrect } = mixed.points[0]!;
   if (correct === null || incorrect === null) return null;
   const accuracy = correct.count / (correct.count + incorrect.count);
@@ -137,20 +122,15 @@ function mixedPressureOf({ mixed }: Record<Composition, CompositionSweep>): Rewa
 }
 
 /** The report on one reward in one state. */
-async function reportOn(
-  subject: Subject,
-  { population }: Source,
-): Promise<Omit<RewardReport, 'name' | 'state' | 'recorded'>> {
+async function reportOn(study: Study): Promise<Omit<RewardReport, 'name' | 'state' | 'recorded'>> {
+  const { population } = study;
   const mixedGroup = groupOf(population, mixedCorrectCount(population));
-  const { answers } = await answersOf(subject, sceneOf(mixedGroup));
-  const sweeps = await sweepsOf(subject, population);
-  const { curves, signals } = await signalsOf(subject, population);
-  const pairs = {
-    correct: await pairPoints(subject, population, 'correct'),
-    incorrect: await pairPoints(subject, population, 'incorrect'),
-  };
-  const { adaptation, settled } = await adaptationOf(subject, population);
-  const { signals: settledSignals } = await signalsOf({ ...subject, state: settled }, population);
+  const { answers } = await answersOf(study, sceneOf(mixedGroup));
+  const sweeps = await mappedInTurn(COMPOSITIONS, (composition) => sweepSpread(study, composition));
+  const { curves, signals } = await signalsOf(study);
+  const pairs = await mappedInTurn(CLASSES, (kind) => pairPoints(study, kind));
+  const { adaptation, settled } = await adaptationOf(study);
+  const { signals: settledSignals } = await signalsOf({ ...study, state: settled });
   return {
     answers,
     sweeps,
@@ -159,7 +139,7 @@ async function reportOn(
     curves,
     signals,
     settledSignals,
-    lengthWeights: await lengthWeightsOf(subject, population),
+    lengthWeights: await lengthWeightsOf(study),
     adaptation,
     prediction: predict({ sweeps, signals, settledSignals, adaptation }),
   };
@@ -169,15 +149,15 @@ async function examine(
   reward: BoundReward,
   options: LabOptions,
   settings: LabSettings,
-  source: Source,
+  { population, batches }: Source,
 ): Promise<RewardReport> {
   const start = givenState(reward, settings, options.state ?? {});
-  const seen =
-    source.batches === null
+  const { recorded, state } =
+    batches === null
       ? { recorded: null, state: start }
-      : await scoreRecorded(reward, start, source.batches, settings, options.observe === true);
-  const report = await reportOn({ reward, state: seen.state, settings }, source);
-  return { name: reward.name, state: seen.state, ...report, recorded: seen.recorded };
+      : await scoreRecorded(reward, start, batches, settings, options.observe === true);
+  const report = await reportOn({ reward, state, settings, population });
+  return { name: reward.name, state, ...report, recorded };
 }
 
 /**
@@ -228,7 +208,7 @@ function reportOf(source: Source, settings: LabSettings, rewards: RewardReport[]
     groupSize,
     accuracy,
     correctCount: mixedCorrectCount(population),
-    lengths: { correct: lengthsOf(population, 'correct'), incorrect: lengthsOf(population, 'incorrect') },
+    lengths: byClass((kind) => lengthsOf(population, kind)),
     recorded: batches === null ? null : recordedSummary(batches),
     compositions: accuracies.map((p) => compositionRow(p, groupSize)),
     rewards,

@@ -11,7 +11,7 @@ import { mean, sampleStd } from '../base/statistics';
 import { groupOf, mixedCorrectCount, sceneOf } from './rollouts';
 import { scoreScene } from './scoring';
 import type { Group } from '../base/types';
-import type { GroupSpread, LabSettings, LengthWeight, Population, Subject } from './types';
+import type { GroupSpread, LabSettings, LengthWeight, Study, Subject } from './types';
 
 /** Factors on the current weight. ACOER's alpha starts at 0.02, so they cover its range of 0.01 to 0.50. */
 const WEIGHT_FACTORS: readonly number[] = [0.5, 1, 5, 25];
@@ -19,14 +19,8 @@ const WEIGHT_FACTORS: readonly number[] = [0.5, 1, 5, 25];
 /** From 0 and TRL's value to more than a reward's own spread. */
 export const EPSILONS: readonly number[] = [0, 1e-4, 0.01, 0.05, 0.1, 0.2, 0.5];
 
-interface Parts {
-  /** The part from verdict and format. */
-  fixed: number[];
-  /** The part from length. */
-  term: number[];
-}
-
-async function partsOf(subject: Subject, group: Group): Promise<Parts> {
+/** The parts of each reward that come from verdict and format, and from length. */
+async function partsOf(subject: Subject, group: Group): Promise<{ fixed: number[]; term: number[] }> {
   const { rewards } = await scoreScene(subject, sceneOf(group));
   const fixed = group.rollouts.map(
     ({ verdict, format }) => (verdict.correct ? 1 : 0) + (format ? subject.settings.formatWeight : 0),
@@ -38,7 +32,7 @@ async function partsOf(subject: Subject, group: Group): Promise<Parts> {
  * Standard deviation (Bessel) of the rewards at a weight, and its derivative with respect to the logarithm of
  * the weight.
  */
-function spreadAt({ fixed, term }: Parts, factor: number): GroupSpread {
+function spreadAt({ fixed, term }: Awaited<ReturnType<typeof partsOf>>, factor: number): GroupSpread {
   const own = term.map((value) => factor * value);
   const rewards = fixed.map((value, i) => value + own[i]!);
   const std = sampleStd(rewards);
@@ -78,17 +72,15 @@ export async function groupSpreads(
   return factors.map((factor) => spreadAt(parts, factor));
 }
 
-const alphaOf = (state: unknown): number | null =>
-  isRecord(state) && typeof state.alpha === 'number' ? state.alpha : null;
-
 /**
  * The groups' spreads at the reward's own weight, or at all `WEIGHT_FACTORS` of it if its state has an alpha.
  * Empty if length does not affect correct answers.
  */
-export async function lengthWeightsOf(subject: Subject, population: Population): Promise<LengthWeight[]> {
-  const alpha = alphaOf(subject.state);
+export async function lengthWeightsOf(study: Study): Promise<LengthWeight[]> {
+  const { population, state } = study;
+  const alpha = isRecord(state) && typeof state.alpha === 'number' ? state.alpha : null;
   const factors = alpha === null ? [1] : WEIGHT_FACTORS;
-  const of = (correct: number) => groupSpreads(subject, groupOf(population, correct), factors);
+  const of = (correct: number) => groupSpreads(study, groupOf(population, correct), factors);
   const allCorrect = await of(population.groupSize);
   const mixed = await of(mixedCorrectCount(population));
   if (allCorrect[0]!.std === 0) return [];

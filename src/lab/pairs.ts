@@ -7,19 +7,20 @@ import type { Group } from '../base/types';
 import { makeRollout, namedPrompt, sceneOf } from './rollouts';
 import { scoreScene } from './scoring';
 import { lengthsOf } from './population';
-import type { AnswerClass, PairPoint, Population, Subject } from './types';
+import type { AnswerClass, PairPoint, Study } from './types';
 
 /** Tokens between the two answers. */
 const PAIR_DIFFERENCES: readonly number[] = [1024, 256, 64, 16, 4, 1];
 
 /** The most thinking a completion has room for. */
-const longestOf = ({ settings }: Subject, population: Population, kind: AnswerClass): number =>
+const longestOf = ({ settings, population }: Study, kind: AnswerClass): number =>
   settings.maxLength - population.answerTokens[kind];
 
 /** A pair around the mean, or as near to it as the limits on length allow. */
-function pairOf(subject: Subject, population: Population, kind: AnswerClass, difference: number): Group {
+function pairOf(study: Study, kind: AnswerClass, difference: number): Group {
+  const { population } = study;
   const prompt = namedPrompt('lab', 0);
-  const most = longestOf(subject, population, kind) - difference / 2;
+  const most = longestOf(study, kind) - difference / 2;
   const center = Math.max(Math.min(lengthsOf(population, kind).mean, most), difference / 2);
   const rollouts = [-1, 1].map((side, sample) => {
     const length = center + (side * difference) / 2;
@@ -28,16 +29,12 @@ function pairOf(subject: Subject, population: Population, kind: AnswerClass, dif
   return { prompt, rollouts };
 }
 
-export async function pairPoints(
-  subject: Subject,
-  population: Population,
-  kind: AnswerClass,
-): Promise<PairPoint[]> {
+export async function pairPoints(study: Study, kind: AnswerClass): Promise<PairPoint[]> {
   const points: PairPoint[] = [];
-  const longest = longestOf(subject, population, kind);
+  const longest = longestOf(study, kind);
   for (const difference of PAIR_DIFFERENCES.filter((each) => each <= longest)) {
-    const scored = await scoreScene(subject, sceneOf(pairOf(subject, population, kind, difference)));
-    const { advantages, advantagesNoEpsilon } = scored;
+    const scene = sceneOf(pairOf(study, kind, difference));
+    const { advantages, advantagesNoEpsilon } = await scoreScene(study, scene);
     points.push({
       difference,
       advantage: Math.abs(advantages[0]!),

@@ -7,8 +7,7 @@ import { colour, dashes, loadDrawing, standalone, type Drawing } from '../drawin
 import { maximum, minimum } from '../base/statistics';
 import { balanceOf, holdOf } from './length-weight';
 import { homogeneousOf } from './prediction';
-import { CLASSES } from './rollouts';
-import type { AnswerClass, LabReport, LengthWeight, RewardReport } from './types';
+import { CLASSES, type AnswerClass, type LabReport, type LengthWeight, type RewardReport } from './types';
 
 interface Axis {
   label: string;

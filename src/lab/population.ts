@@ -3,8 +3,8 @@ import { AcoerError } from '../base/errors';
 import { mean, quantileOfSorted, sampleStd } from '../base/statistics';
 import { normalsOf, streamSeed, uniformStream } from '../base/rng';
 import type { Rollout } from '../base/types';
-import { CLASSES, classOf } from './rollouts';
-import type { AnswerClass, Population } from './types';
+import { byClass, classOf } from './rollouts';
+import { CLASSES, type AnswerClass, type Population } from './types';
 
 /** Thinking tokens: a normal distribution truncated to 1 and the longest completion. */
 export interface LengthDistribution {
@@ -75,7 +75,7 @@ export function syntheticPopulation(settings: SyntheticSettings): Population {
   return {
     accuracy,
     groupSize,
-    answerTokens: { correct: answerTokens, incorrect: answerTokens },
+    answerTokens: byClass(() => answerTokens),
     lengths(kind, count) {
       const normal = normalsOf(uniformStream(streamSeed(seed, 'lab', CLASSES.indexOf(kind))));
       return Array.from({ length: count }, () => drawLength(normal, settings[kind], longest));
@@ -83,32 +83,21 @@ export function syntheticPopulation(settings: SyntheticSettings): Population {
   };
 }
 
-/** `count` evenly spaced quantiles of sorted numbers. */
-const quantiles = (sorted: readonly number[], count: number): number[] =>
-  Array.from({ length: count }, (_, i) => quantileOfSorted(sorted, (i + 0.5) / count));
-
 /**
  * Groups like the recorded ones: their accuracy and quantiles of their lengths. A class that was never
  * recorded uses the lengths of the other.
  */
 export function recordedPopulation(rollouts: readonly Rollout[], groupSize: number): Population {
-  const sorted = { correct: [] as number[], incorrect: [] as number[] };
-  const answers = { correct: [] as number[], incorrect: [] as number[] };
-  for (const rollout of rollouts) {
-    sorted[classOf(rollout)].push(rollout.thinkingTokens);
-    answers[classOf(rollout)].push(rollout.totalTokens - rollout.thinkingTokens);
-  }
-  const other = { correct: 'incorrect', incorrect: 'correct' } as const;
-  const source = (kind: AnswerClass) => (sorted[kind].length > 0 ? kind : other[kind]);
-  for (const kind of CLASSES) sorted[kind].sort((a, b) => a - b);
+  const own = byClass((kind) => rollouts.filter((rollout) => classOf(rollout) === kind));
+  const known = byClass((kind) => (own[kind].length > 0 ? own[kind] : rollouts));
+  const sorted = byClass((kind) => known[kind].map((one) => one.thinkingTokens).sort((a, b) => a - b));
   return {
-    accuracy: sorted.correct.length / rollouts.length,
+    accuracy: own.correct.length / rollouts.length,
     groupSize,
-    answerTokens: {
-      correct: mean(answers[source('correct')]),
-      incorrect: mean(answers[source('incorrect')]),
-    },
-    lengths: (kind, count) => quantiles(sorted[source(kind)], count),
+    answerTokens: byClass((kind) => mean(known[kind].map((one) => one.totalTokens - one.thinkingTokens))),
+    // Evenly spaced quantiles.
+    lengths: (kind, count) =>
+      Array.from({ length: count }, (_, i) => quantileOfSorted(sorted[kind], (i + 0.5) / count)),
   };
 }
 

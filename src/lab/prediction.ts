@@ -1,25 +1,18 @@
 /** Which of the paper's two collapse pathways (section 4.2) a reward opens, derived from the measurements. */
 import { grouped } from '../base/text';
 import { GUARDED_RATIO } from './adaptation';
-import { CLASSES } from './rollouts';
-import type {
-  Adaptation,
-  AnswerClass,
-  ClassPressure,
-  Composition,
-  CompositionSweep,
-  LengthSignal,
-  Prediction,
+import {
+  CLASSES,
+  type AnswerClass,
+  type ClassPressure,
+  type Composition,
+  type CompositionSweep,
+  type LengthSignal,
+  type Prediction,
+  type RewardReport,
 } from './types';
 
-type Sweeps = Record<Composition, CompositionSweep>;
-
-export interface Measured {
-  sweeps: Sweeps;
-  signals: Record<AnswerClass, LengthSignal>;
-  settledSignals: Record<AnswerClass, LengthSignal>;
-  adaptation: Adaptation;
-}
+type Measured = Pick<RewardReport, 'sweeps' | 'signals' | 'settledSignals' | 'adaptation'>;
 
 /** The composition with only that class. */
 export const homogeneousOf = (kind: AnswerClass): Composition =>

@@ -1,27 +1,23 @@
 /** d(advantage)/d(length): how a group pushes on the length of each of its answers. */
 import { maximum, mean, sampleStd } from '../base/statistics';
-import type { Group, Rollout } from '../base/types';
-import { derivatives, stepFor, type Room } from './derivative';
-import { CLASSES, classOf, groupOf, lengthened, sceneOf, withRollout } from './rollouts';
-import { scoreScene, type Scored } from './scoring';
+import type { Group } from '../base/types';
+import { derivatives, stepFor } from './derivative';
+import { byClass, classOf, correctCountOf, groupOf, lengthened, sceneOf, withRollout } from './rollouts';
+import { scoreScene } from './scoring';
 import type {
   AnswerClass,
   ClassPressure,
+  Composition,
   CompositionSweep,
   LabAnswer,
-  Population,
   Scene,
   SpreadPoint,
+  Study,
   Subject,
 } from './types';
 
 /** Factors on the spread of lengths, from the original group to a nearly uniform one. */
 export const SPREAD_FACTORS: readonly number[] = [1, 1 / 4, 1 / 16, 1 / 64, 1 / 256];
-
-const roomOf = (rollout: Rollout, maxLength: number): Room => ({
-  below: rollout.thinkingTokens,
-  above: maxLength - rollout.totalTokens,
-});
 
 const lengthsIn = (group: Group, kind: AnswerClass): number[] =>
   group.rollouts.filter((rollout) => classOf(rollout) === kind).map((rollout) => rollout.thinkingTokens);
@@ -32,11 +28,12 @@ function spreadOf(group: Group, kind: AnswerClass): number | null {
   return lengths.length < 2 ? null : sampleStd(lengths);
 }
 
-interface Slopes {
-  reward: number;
-  advantage: number;
-  advantageNoEpsilon: number;
+/** An answer, and what only the sweeps need of it. */
+interface Pressed extends LabAnswer {
+  advantageSlopeNoEpsilon: number;
 }
+
+type Slopes = Pick<Pressed, 'rewardSlope' | 'advantageSlope' | 'advantageSlopeNoEpsilon'>;
 
 async function slopesOf(
   subject: Subject,
@@ -51,59 +48,42 @@ async function slopesOf(
     const scored = await scoreScene(subject, withRollout(scene, index, lengthened(rollout, offset)));
     return [scored.rewards[index]!, scored.advantages[index]!, scored.advantagesNoEpsilon[index]!];
   };
-  const [reward, advantage, advantageNoEpsilon] = await derivatives(
-    sampled,
-    h,
-    roomOf(rollout, subject.settings.maxLength),
-  );
-  const { scale, epsilon } = subject.settings;
+  const { scale, epsilon, maxLength } = subject.settings;
+  const room = { below: rollout.thinkingTokens, above: maxLength - rollout.totalTokens };
+  const [reward, advantage, advantageNoEpsilon] = await derivatives(sampled, h, room);
   // Near a std of 0 the smallest change of one reward swings the advantage fully, so the slope is infinite.
   const infinite = zeroVariance && scale === 'group' && reward !== 0 ? Math.sign(reward!) * Infinity : null;
   return {
-    reward: reward!,
-    advantage: epsilon === 0 ? (infinite ?? advantage!) : advantage!,
-    advantageNoEpsilon: infinite ?? advantageNoEpsilon!,
+    rewardSlope: reward!,
+    advantageSlope: epsilon === 0 ? (infinite ?? advantage!) : advantage!,
+    advantageSlopeNoEpsilon: infinite ?? advantageNoEpsilon!,
   };
 }
 
-interface Pressed {
-  rollout: Rollout;
-  reward: number;
-  advantage: number;
-  slopes: Slopes;
-}
-
-/**
- * Every answer of the scene's own group with its reward, its advantage and their derivatives by its own
- * length.
- */
-async function pressScene(subject: Subject, scene: Scene): Promise<{ pressed: Pressed[]; scored: Scored }> {
-  const scored = await scoreScene(subject, scene);
-  const { rollouts } = scene.batch[scene.own]!;
+/** The answers of the scene's own group, in order. */
+async function press(subject: Subject, scene: Scene): Promise<{ pressed: Pressed[]; zeroVariance: boolean }> {
+  const { rewards, advantages, zeroVariance } = await scoreScene(subject, scene);
   const pressed: Pressed[] = [];
-  for (const [i, rollout] of rollouts.entries()) {
-    const slopes = await slopesOf(subject, scene, i, scored.zeroVariance);
-    pressed.push({ rollout, reward: scored.rewards[i]!, advantage: scored.advantages[i]!, slopes });
+  for (const [i, { verdict, thinkingTokens, totalTokens }] of scene.batch[scene.own]!.rollouts.entries()) {
+    pressed.push({
+      correct: verdict.correct,
+      thinkingTokens,
+      totalTokens,
+      reward: rewards[i]!,
+      advantage: advantages[i]!,
+      ...(await slopesOf(subject, scene, i, zeroVariance)),
+    });
   }
-  return { pressed, scored };
+  return { pressed, zeroVariance };
 }
 
-/** The answers of a scene's own group, in order. */
+/** The same as they are reported. */
 export async function answersOf(
   subject: Subject,
   scene: Scene,
 ): Promise<{ answers: LabAnswer[]; zeroVariance: boolean }> {
-  const { pressed, scored } = await pressScene(subject, scene);
-  const answers = pressed.map(({ rollout, reward, advantage, slopes }): LabAnswer => ({
-    correct: rollout.verdict.correct,
-    thinkingTokens: rollout.thinkingTokens,
-    totalTokens: rollout.totalTokens,
-    reward,
-    advantage,
-    rewardSlope: slopes.reward,
-    advantageSlope: slopes.advantage,
-  }));
-  return { answers, zeroVariance: scored.zeroVariance };
+  const { pressed, zeroVariance } = await press(subject, scene);
+  return { answers: pressed.map(({ advantageSlopeNoEpsilon: _, ...answer }) => answer), zeroVariance };
 }
 
 function classPressure(pressed: readonly Pressed[]): ClassPressure | null {
@@ -111,22 +91,19 @@ function classPressure(pressed: readonly Pressed[]): ClassPressure | null {
   const meanOf = (value: (answer: Pressed) => number) => mean(pressed.map(value));
   return {
     count: pressed.length,
-    rewardSlope: meanOf(({ slopes }) => slopes.reward),
-    advantageSlope: meanOf(({ slopes }) => slopes.advantage),
-    advantageSlopeNoEpsilon: meanOf(({ slopes }) => slopes.advantageNoEpsilon),
+    rewardSlope: meanOf((answer) => answer.rewardSlope),
+    advantageSlope: meanOf((answer) => answer.advantageSlope),
+    advantageSlopeNoEpsilon: meanOf((answer) => answer.advantageSlopeNoEpsilon),
     largestAdvantage: maximum(pressed.map(({ advantage }) => Math.abs(advantage))),
-    activeShare: meanOf(({ slopes }) => (slopes.reward !== 0 ? 1 : 0)),
-    shorterShare: meanOf(({ slopes }) => (slopes.advantage < 0 ? 1 : 0)),
-    longerShare: meanOf(({ slopes }) => (slopes.advantage > 0 ? 1 : 0)),
+    activeShare: meanOf(({ rewardSlope }) => (rewardSlope !== 0 ? 1 : 0)),
+    shorterShare: meanOf(({ advantageSlope }) => (advantageSlope < 0 ? 1 : 0)),
+    longerShare: meanOf(({ advantageSlope }) => (advantageSlope > 0 ? 1 : 0)),
   };
 }
 
 /** The group with every length pulled towards its class's mean. */
 function concentrated(group: Group, factor: number): Group {
-  const centers = {
-    correct: mean(lengthsIn(group, 'correct')),
-    incorrect: mean(lengthsIn(group, 'incorrect')),
-  };
+  const centers = byClass((kind) => mean(lengthsIn(group, kind)));
   const rollouts = group.rollouts.map((rollout) => {
     const distance = rollout.thinkingTokens - centers[classOf(rollout)];
     return lengthened(rollout, (factor - 1) * distance);
@@ -136,14 +113,11 @@ function concentrated(group: Group, factor: number): Group {
 
 async function spreadPoint(subject: Subject, group: Group, factor: number): Promise<SpreadPoint> {
   const narrowed = concentrated(group, factor);
-  const { pressed } = await pressScene(subject, sceneOf(narrowed));
-  const of = (wanted: AnswerClass) =>
-    classPressure(pressed.filter(({ rollout }) => classOf(rollout) === wanted));
+  const { pressed } = await press(subject, sceneOf(narrowed));
   return {
     factor,
-    lengthStd: { correct: spreadOf(narrowed, 'correct'), incorrect: spreadOf(narrowed, 'incorrect') },
-    correct: of('correct'),
-    incorrect: of('incorrect'),
+    lengthStd: byClass((kind) => spreadOf(narrowed, kind)),
+    ...byClass((kind) => classPressure(pressed.filter(({ correct }) => correct === (kind === 'correct')))),
   };
 }
 
@@ -157,15 +131,10 @@ function orderOf(points: readonly SpreadPoint[], kind: AnswerClass): number | nu
   return Math.log(growth) / Math.log(wide!.factor / narrow!.factor);
 }
 
-/** Measures a group of `population` as its lengths converge. */
-export async function sweepSpread(
-  subject: Subject,
-  population: Population,
-  correctCount: number,
-): Promise<CompositionSweep> {
-  const group = groupOf(population, correctCount);
+/** Measures a group of the population as its lengths converge. */
+export async function sweepSpread(study: Study, composition: Composition): Promise<CompositionSweep> {
+  const group = groupOf(study.population, correctCountOf(composition, study.population));
   const points: SpreadPoint[] = [];
-  for (const factor of SPREAD_FACTORS) points.push(await spreadPoint(subject, group, factor));
-  const [correct, incorrect] = CLASSES.map((kind) => orderOf(points, kind));
-  return { points, order: { correct: correct!, incorrect: incorrect! } };
+  for (const factor of SPREAD_FACTORS) points.push(await spreadPoint(study, group, factor));
+  return { points, order: byClass((kind) => orderOf(points, kind)) };
 }

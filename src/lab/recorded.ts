@@ -4,16 +4,16 @@ import { mean } from '../base/statistics';
 import type { BoundReward } from '../rewards/types';
 import type { Group } from '../base/types';
 import { answersOf } from './pressure';
-import { makeRollout, namedPrompt } from './rollouts';
+import { byClass, makeRollout, mapped, namedPrompt } from './rollouts';
 import { observeGroups } from './scoring';
-import type {
-  AnswerClass,
-  Composition,
-  LabAnswer,
-  LabSettings,
-  RecordedAnswer,
-  RecordedReward,
-  RecordedSummary,
+import {
+  COMPOSITIONS,
+  type Composition,
+  type LabAnswer,
+  type LabSettings,
+  type RecordedAnswer,
+  type RecordedReward,
+  type RecordedSummary,
 } from './types';
 
 /** One completion of a completions table, or one line of the input of `acoer reward`. */
@@ -54,19 +54,11 @@ function groupFrom(completions: readonly RecordedCompletion[], index: number, ma
   const prompt = namedPrompt(problemId ?? group, index, text, gold ?? undefined, level);
   const rollouts = completions.map((completion, sample) => {
     const { correct, thinkingTokens, totalTokens, thinkingClosed, format } = completion;
-    const { laterThinkingTokens = 0 } = completion;
+    const { laterThinkingTokens = 0, extracted = null, text: answer = '' } = completion;
     const made = makeRollout(prompt, sample, correct, thinkingTokens, totalTokens);
     const finish = completion.finish ?? (totalTokens >= maxLength ? 'length' : 'stop');
-    const verdict = { ...made.verdict, extracted: completion.extracted ?? null };
-    return {
-      ...made,
-      thinkingClosed,
-      laterThinkingTokens,
-      format,
-      finish,
-      verdict,
-      text: completion.text ?? '',
-    };
+    const verdict = { ...made.verdict, extracted };
+    return { ...made, thinkingClosed, laterThinkingTokens, format, finish, verdict, text: answer };
   });
   return { prompt, rollouts };
 }
@@ -127,11 +119,7 @@ export function recordedSummary(batches: readonly RecordedBatch[]): RecordedSumm
     steps: batches.length,
     groups: groups.length,
     answers: groups.reduce((count, group) => count + group.rollouts.length, 0),
-    shares: {
-      mixed: share('mixed'),
-      allIncorrect: share('allIncorrect'),
-      allCorrect: share('allCorrect'),
-    },
+    shares: mapped(COMPOSITIONS, share),
   };
 }
 
@@ -171,33 +159,24 @@ export async function scoreRecorded(
 function recordedReward(groups: readonly GroupAnswers[]): RecordedReward {
   const all = groups.flatMap(({ answers }) => answers);
   const slopes = (wanted: Composition) =>
-    byClass(
+    meansOf(
       groups.filter(({ composition }) => composition === wanted).flatMap(({ answers }) => answers),
       ({ advantageSlope }) => advantageSlope,
     );
   return {
-    reward: byClass(all, ({ reward }) => reward),
-    advantage: byClass(all, ({ advantage }) => advantage),
-    advantageSlope: {
-      mixed: slopes('mixed'),
-      allIncorrect: slopes('allIncorrect'),
-      allCorrect: slopes('allCorrect'),
-    },
+    reward: meansOf(all, ({ reward }) => reward),
+    advantage: meansOf(all, ({ advantage }) => advantage),
+    advantageSlope: mapped(COMPOSITIONS, slopes),
     fracZeroStd: groups.filter(({ zeroVariance }) => zeroVariance).length / groups.length,
     answers: all,
   };
 }
 
-function byClass(
-  answers: readonly LabAnswer[],
-  value: (answer: LabAnswer) => number,
-): Record<AnswerClass, number | null> {
-  const of = (wanted: AnswerClass): number | null => {
-    const values = answers.filter(({ correct }) => correct === (wanted === 'correct')).map(value);
+const meansOf = (answers: readonly LabAnswer[], value: (answer: LabAnswer) => number) =>
+  byClass((kind): number | null => {
+    const values = answers.filter(({ correct }) => correct === (kind === 'correct')).map(value);
     return values.length === 0 ? null : mean(values);
-  };
-  return { correct: of('correct'), incorrect: of('incorrect') };
-}
+  });
 
 /** Lengths by class over all batches. */
 export const recordedRollouts = (batches: readonly RecordedBatch[]) =>

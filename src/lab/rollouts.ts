@@ -1,8 +1,22 @@
 /** Rollouts and groups with the fields that rewards use, and copies with one thing changed. */
 import type { Group, Prompt, Rollout } from '../base/types';
-import type { AnswerClass, Composition, Population, Scene } from './types';
+import { CLASSES, type AnswerClass, type Composition, type Population, type Scene } from './types';
 
-export const CLASSES: readonly AnswerClass[] = ['correct', 'incorrect'];
+/** A value for each name. */
+export const mapped = <Name extends string, T>(names: readonly Name[], of: (name: Name) => T) =>
+  Object.fromEntries(names.map((name) => [name, of(name)])) as Record<Name, T>;
+
+/** The same, one after the other. */
+export async function mappedInTurn<Name extends string, T>(
+  names: readonly Name[],
+  of: (name: Name) => Promise<T>,
+): Promise<Record<Name, T>> {
+  const entries: [Name, T][] = [];
+  for (const name of names) entries.push([name, await of(name)]);
+  return Object.fromEntries(entries) as Record<Name, T>;
+}
+
+export const byClass = <T>(of: (kind: AnswerClass) => T) => mapped(CLASSES, of);
 
 export const classOf = (rollout: Rollout): AnswerClass => (rollout.verdict.correct ? 'correct' : 'incorrect');
 
@@ -57,13 +71,9 @@ export const lengthened = (rollout: Rollout, offset: number): Rollout => ({
 /** The scene with one answer of its own group replaced. */
 export function withRollout(scene: Scene, index: number, rollout: Rollout): Scene {
   const group = scene.batch[scene.own]!;
-  return withGroup(scene, { ...group, rollouts: group.rollouts.with(index, rollout) });
+  const changed = { ...group, rollouts: group.rollouts.with(index, rollout) };
+  return { ...scene, batch: scene.batch.with(scene.own, changed) };
 }
-
-const withGroup = (scene: Scene, group: Group): Scene => ({
-  ...scene,
-  batch: scene.batch.with(scene.own, group),
-});
 
 /** A batch of one group. */
 export const sceneOf = (group: Group, step = 0): Scene => ({ batch: [group], own: 0, step });
@@ -86,12 +96,10 @@ export function correctCountOf(composition: Composition, population: Population)
 export function groupOf(population: Population, correctCount: number): Group {
   const prompt = namedPrompt('lab', 0);
   const counts = { correct: correctCount, incorrect: population.groupSize - correctCount };
-  const drawn = CLASSES.flatMap((kind) =>
-    population
-      .lengths(kind, counts[kind])
-      .sort((a, b) => a - b)
-      .map((length) => ({ kind, length })),
-  );
+  const drawn = CLASSES.flatMap((kind) => {
+    const lengths = population.lengths(kind, counts[kind]);
+    return lengths.toSorted((a, b) => a - b).map((length) => ({ kind, length }));
+  });
   const rollouts = drawn.map(({ kind, length }, sample) =>
     makeRollout(prompt, sample, kind === 'correct', length, length + population.answerTokens[kind]),
   );

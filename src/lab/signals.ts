@@ -2,17 +2,28 @@
 import { derivatives, stepFor } from './derivative';
 import { answersOf } from './pressure';
 import {
+  byClass,
   classOf,
   correctCountOf,
   groupOf,
   lengthened,
+  mappedInTurn,
   mixedCorrectCount,
   sceneOf,
   withRollout,
 } from './rollouts';
 import { scoreScene } from './scoring';
-import { COMPOSITIONS } from './types';
-import type { AnswerClass, LengthCurve, LengthSignal, Population, Scene, Subject } from './types';
+import {
+  CLASSES,
+  COMPOSITIONS,
+  type AnswerClass,
+  type LengthCurve,
+  type LengthSignal,
+  type Population,
+  type RewardReport,
+  type Scene,
+  type Study,
+} from './types';
 import { maximum, minimum } from '../base/statistics';
 
 /**
@@ -32,21 +43,17 @@ function middleAnswer(population: Population, kind: AnswerClass): { scene: Scene
 }
 
 /** Varies the middle answer over all lengths while the others stay fixed. */
-async function lengthCurve(
-  subject: Subject,
-  population: Population,
-  kind: AnswerClass,
-): Promise<LengthCurve> {
-  const { scene, index } = middleAnswer(population, kind);
+async function lengthCurve(study: Study, kind: AnswerClass): Promise<LengthCurve> {
+  const { scene, index } = middleAnswer(study.population, kind);
   const rollout = scene.batch[0]!.rollouts[index]!;
-  const { maxLength } = subject.settings;
+  const { maxLength } = study.settings;
   const longest = maxLength - (rollout.totalTokens - rollout.thinkingTokens);
   const curve: LengthCurve = { length: [], reward: [], rewardSlope: [], advantage: [] };
   for (let point = 0; point < CURVE_POINTS; point++) {
     const length = ((point + 0.5) / CURVE_POINTS) * longest;
     const at = async (offset: number): Promise<[number, number]> => {
       const moved = lengthened(rollout, length - rollout.thinkingTokens + offset);
-      const { rewards, advantages } = await scoreScene(subject, withRollout(scene, index, moved));
+      const { rewards, advantages } = await scoreScene(study, withRollout(scene, index, moved));
       return [rewards[index]!, advantages[index]!];
     };
     const [reward, advantage] = await at(0);
@@ -61,14 +68,12 @@ async function lengthCurve(
 }
 
 /** Whether the reward has a slope at some answer of each class, in any composition. */
-async function activeClasses(
-  subject: Subject,
-  population: Population,
-): Promise<Record<AnswerClass, boolean>> {
-  const active = { correct: false, incorrect: false };
+async function activeClasses(study: Study): Promise<Record<AnswerClass, boolean>> {
+  const { population } = study;
+  const active = byClass(() => false);
   for (const composition of COMPOSITIONS) {
     const scene = sceneOf(groupOf(population, correctCountOf(composition, population)));
-    const { answers } = await answersOf(subject, scene);
+    const { answers } = await answersOf(study, scene);
     for (const { correct, rewardSlope } of answers) {
       if (rewardSlope !== 0) active[correct ? 'correct' : 'incorrect'] = true;
     }
@@ -85,18 +90,8 @@ function signalOf({ length, reward, rewardSlope }: LengthCurve, active: boolean)
   return { form: varies ? 'steps' : 'none', range: null, active };
 }
 
-export interface Signals {
-  curves: Record<AnswerClass, LengthCurve>;
-  signals: Record<AnswerClass, LengthSignal>;
-}
-
-export async function signalsOf(subject: Subject, population: Population): Promise<Signals> {
-  const active = await activeClasses(subject, population);
-  const correct = await lengthCurve(subject, population, 'correct');
-  const incorrect = await lengthCurve(subject, population, 'incorrect');
-  const signals = {
-    correct: signalOf(correct, active.correct),
-    incorrect: signalOf(incorrect, active.incorrect),
-  };
-  return { curves: { correct, incorrect }, signals };
+export async function signalsOf(study: Study): Promise<Pick<RewardReport, 'curves' | 'signals'>> {
+  const active = await activeClasses(study);
+  const curves = await mappedInTurn(CLASSES, (kind) => lengthCurve(study, kind));
+  return { curves, signals: byClass((kind) => signalOf(curves[kind], active[kind])) };
 }

@@ -25,6 +25,11 @@ export interface Subject {
   settings: LabSettings;
 }
 
+/** A reward on groups of a population. */
+export interface Study extends Subject {
+  population: Population;
+}
+
 /** One group within its batch. */
 export interface Scene {
   batch: readonly Group[];
@@ -34,7 +39,8 @@ export interface Scene {
   step: number;
 }
 
-export type AnswerClass = 'correct' | 'incorrect';
+export const CLASSES = ['correct', 'incorrect'] as const;
+export type AnswerClass = (typeof CLASSES)[number];
 export const COMPOSITIONS = ['mixed', 'allIncorrect', 'allCorrect'] as const;
 export type Composition = (typeof COMPOSITIONS)[number];
 
