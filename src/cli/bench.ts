@@ -16,23 +16,16 @@ import { withModel } from './session';
 import { formatTable } from './table';
 import { printJsonLine, printNote, printText } from './output';
 
-interface BenchFlags extends EngineFlags {
+type Sizes = Pick<Workload, 'prompts' | 'promptTokens' | 'group' | 'newTokens'>;
+
+interface BenchFlags extends EngineFlags, Partial<Sizes>, Omit<Workload, keyof Sizes> {
   model?: string;
   shape?: ShapeName;
   shapeDir?: string;
-  prompts?: number;
-  promptTokens?: number;
-  group?: number;
-  newTokens?: number;
-  microBatchTokens: number;
-  loraRank: number;
   repeats: number;
   warmup: number;
-  seed: number;
   json?: boolean;
 }
-
-type Sizes = Pick<Workload, 'prompts' | 'promptTokens' | 'group' | 'newTokens'>;
 
 /** Default sizes: the embedded task's run, what a CPU manages in reasonable time, the paper's run. */
 const SIZES: Record<'tiny' | 'cpu' | 'gpu', Sizes> = {
@@ -112,7 +105,8 @@ function decodingOf({ device, decodeFallback }: BenchResult): string[] {
 
 function describe(result: BenchResult): string {
   const { workload: load, device, model, ceilings, parts } = result;
-  const lines = [
+  const { matmulUtilization: used, logprobGap: gap } = result;
+  return [
     `${(model.parameters / 1e6).toFixed(1)} M parameters in ${model.dtype}, LoRA rank ${load.loraRank} (${(model.trained / 1e6).toFixed(2)} M)`,
     `${device.device}: ${device.name}, ${device.threads} threads`,
     ...decodingOf(result),
@@ -122,22 +116,16 @@ function describe(result: BenchResult): string {
     phaseTable(result),
     '',
     ...Object.entries(parts).map(([name, seconds]) => `${name} ${withSpread(seconds)} s`),
-  ];
-  if (result.matmulUtilization !== null) {
-    lines.push(
-      `training reaches ${percent(result.matmulUtilization, 0)} of the matmul rate, recomputation left out`,
-    );
-  }
-  if (result.logprobGap !== null) {
-    const { mean, max } = result.logprobGap;
-    lines.push(
-      `log-probs of trainer and sampler differ by ${mean.toExponential(1)} on average, at most ${max.toExponential(1)}`,
-    );
-  }
-  lines.push(
+    ...(used === null
+      ? []
+      : [`training reaches ${percent(used, 0)} of the matmul rate, recomputation left out`]),
+    ...(gap === null
+      ? []
+      : [
+          `log-probs of trainer and sampler differ by ${gap.mean.toExponential(1)} on average, at most ${gap.max.toExponential(1)}`,
+        ]),
     `memory: engine ${gigabytes(result.engineBytes, 2)}, process at most ${gigabytes(result.peakResidentBytes, 2)}`,
-  );
-  return lines.join('\n');
+  ].join('\n');
 }
 
 async function bench(name: BenchName, flags: BenchFlags): Promise<void> {
@@ -146,16 +134,8 @@ async function bench(name: BenchName, flags: BenchFlags): Promise<void> {
       withModel({ ...flags, model: directory }, signal, ({ engine, model }) => {
         const workload = workloadOf(flags, model.info.parameterCount, model.info.device);
         const { repeats, warmup } = flags;
-        return runBench({
-          engine,
-          model,
-          bench: name,
-          workload,
-          repeats,
-          warmup,
-          signal,
-          onProgress: printNote,
-        });
+        const calls = { signal, onProgress: printNote };
+        return runBench({ engine, model, bench: name, workload, repeats, warmup, ...calls });
       }),
     ),
   );

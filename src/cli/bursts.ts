@@ -1,14 +1,7 @@
 /** Reads whatever has arrived of an input: a file, a pipe, or a program that waits for its answers. */
+import { setTimeout } from 'node:timers/promises';
 
 const QUIET = Symbol('quiet');
-
-function quietAfter(ms: number): { promise: Promise<typeof QUIET>; cancel: () => void } {
-  let timer: NodeJS.Timeout;
-  const promise = new Promise<typeof QUIET>((resolve) => {
-    timer = setTimeout(() => resolve(QUIET), ms);
-  });
-  return { promise, cancel: () => clearTimeout(timer) };
-}
 
 /**
  * The items in bursts as they arrive. A burst ends when nothing has come for `quietMs`, or when the input
@@ -23,10 +16,10 @@ export async function* bursts<Item>(
   for (;;) {
     // While a burst is being consumed nobody awaits `next`, so mark a rejection of it as handled.
     next.catch(() => undefined);
-    const quiet = quietAfter(quietMs);
-    const result = await Promise.race(burst.length > 0 ? [next, quiet.promise] : [next]).finally(
-      quiet.cancel,
-    );
+    const came = new AbortController();
+    const quiet = setTimeout(quietMs, QUIET, { signal: came.signal });
+    quiet.catch(() => undefined);
+    const result = await Promise.race(burst.length > 0 ? [next, quiet] : [next]).finally(() => came.abort());
     if (result === QUIET) {
       yield burst;
       burst = [];

@@ -13,6 +13,10 @@ export interface CommandModule {
 /** A commander parser for repeatable options; their default must be []. */
 export const collect = (value: string, previous: readonly string[]): string[] => [...previous, value];
 
+/** An option that may be given several times. */
+export const repeatable = (flags: string, description: string): Option =>
+  new Option(flags, `${description} (repeatable)`).argParser(collect).default([]);
+
 /** A commander parser for whole numbers in [low, high]. */
 export function integer(low: number, high = Number.MAX_SAFE_INTEGER): (text: string) => number {
   return (text) => {
@@ -72,16 +76,14 @@ export function addModelOptions(command: Command): Command {
     .option('--adapter <folder>', 'a PEFT LoRA adapter');
 }
 
+const DTYPES: readonly Dtype[] = ['float32', 'bfloat16', 'float64'];
+
 /** `--device`, `--dtype` and `--threads`, for every command that computes. */
 export function addEngineOptions(command: Command): Command {
   return command
     .option('--device <device>', 'auto, cpu, cuda or cuda:N', deviceName, 'auto')
     .addOption(
-      new Option('--dtype <dtype>', "number type to compute in (default: the model's own)").choices([
-        'float32',
-        'bfloat16',
-        'float64',
-      ]),
+      new Option('--dtype <dtype>', "number type to compute in (default: the model's own)").choices(DTYPES),
     )
     .option('--threads <n>', 'CPU threads (default: all cores)', integer(1, 4096));
 }
@@ -90,8 +92,6 @@ export function addEngineOptions(command: Command): Command {
 export function addEngineSettings(command: Command): Command {
   return command
     .option('--device <device>', 'auto, cpu, cuda or cuda:N')
-    .addOption(
-      new Option('--dtype <dtype>', 'type of the base weights').choices(['float32', 'bfloat16', 'float64']),
-    )
+    .addOption(new Option('--dtype <dtype>', 'type of the base weights').choices(DTYPES))
     .option('--threads <n>', 'CPU threads (default: all cores)', integer(1, 4096));
 }

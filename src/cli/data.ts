@@ -14,7 +14,7 @@ import {
 import { AcoerError, errorCode, errorMessage } from '../base/errors';
 import { type ModelFetchOptions, resolveTokenizer } from '../models';
 import { loadTokenizer } from '../tokenizer';
-import { collect, integer, type CommandModule } from './command';
+import { integer, repeatable, type CommandModule } from './command';
 import { type DataReport, reportOn } from './data-report';
 import { reportText } from './data-text';
 import { showDownload } from './download';
@@ -165,12 +165,7 @@ export const define: CommandModule['define'] = (command: Command) => {
       'a known name, org/name on the hub, a file or a folder; if omitted, lists the known names',
     )
     .option('--config <file>', 'configuration of a run, for its data, columns, filters and prompt template')
-    .option(
-      '--set <path=value>',
-      'override a setting, e.g. --set columns.problem=task (repeatable)',
-      collect,
-      [],
-    )
+    .addOption(repeatable('--set <path=value>', 'override a setting, e.g. --set columns.problem=task'))
     .option('--eval', 'show the evaluation data instead of the training data')
     .option('--split <name>', 'name of the split')
     .option('--subset <name>', 'configuration of the data set, by its name on the hub')

@@ -4,12 +4,7 @@ import type { ModelFetchOptions } from '../models';
 import { gigabytes, megabytes } from '../base/text';
 import { printableLine } from '../base/printable';
 import { printNote } from './output';
-
-export interface DownloadStream {
-  write(text: string): unknown;
-  isTTY?: boolean;
-  columns?: number;
-}
+import type { OutputStream } from './view/colors';
 
 const REDRAW_MS = 200;
 /** The rate covers only the last seconds: a resumed download starts with bytes that took no time. */
@@ -30,7 +25,7 @@ export class DownloadView {
 
   constructor(
     private readonly name: string,
-    private readonly stream: DownloadStream = process.stderr,
+    private readonly stream: OutputStream = process.stderr,
     private readonly now: () => number = () => performance.now(),
   ) {}
 

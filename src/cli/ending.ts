@@ -1,15 +1,17 @@
 /**
- * How the process ends: with exit code 0 only once its command is done. A promise that nothing will ever settle leaves
- * Node without work, and it would end with 0; code of the user's may call `process.exit(0)`.
+ * How the process ends: with exit code 0 only once its command is done, and when its output can no longer be written. A
+ * promise that nothing will ever settle leaves Node without work, and it would end with 0; code of the user's may call
+ * `process.exit(0)`.
  */
-import { errorMessage } from '../base/errors';
+import { writeSync } from 'node:fs';
+import { errorMessage, whyUnwritten } from '../base/errors';
 import { printNote } from './output';
 
 let done = false;
 let stray = false;
 
 /** Ends the process on purpose, before the command is done. */
-export function endNow(code: number): never {
+function endNow(code: number): never {
   done = true;
   process.exit(code);
 }
@@ -44,4 +46,41 @@ export function watchEnding(command: string): void {
     noteStray(error);
     process.exit(1);
   });
+}
+
+let watching = false;
+let surviving = false;
+
+/**
+ * Ends the process when its output can no longer be written. The reader of a pipe may leave early
+ * (`acoer ... | head`); that is not an error.
+ */
+export function endWithOutput(): void {
+  if (watching) return;
+  watching = true;
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      // A terminal that is gone also sends SIGHUP, which ends the command.
+      if (surviving || (error.code === 'EIO' && stream.isTTY)) return;
+      if (error.code === 'EPIPE') endNow(0);
+      if (stream === process.stdout) tellLost(error);
+      endNow(1);
+    });
+  }
+}
+
+/**
+ * From here on the process survives the loss of its output. A run's results are in its files, so neither a
+ * closed terminal or pipe nor a full disk under a redirected log may end it.
+ */
+export function outliveOutput(): void {
+  surviving = true;
+}
+
+function tellLost(error: unknown): void {
+  try {
+    writeSync(process.stderr.fd, `acoer: Cannot write the output: ${whyUnwritten(error)}.\n`);
+  } catch {
+    // stderr is lost as well: the exit code has to say it.
+  }
 }

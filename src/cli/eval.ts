@@ -1,7 +1,7 @@
 /** `acoer eval`: accuracy and thinking length of models on benchmarks, following the paper's protocol. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { AcoerError } from '../base/errors';
-import { addEngineOptions, collect, integer, number, path } from './command';
+import { addEngineOptions, integer, number, path, repeatable } from './command';
 import type { CommandModule } from './command';
 import { comparisonText } from './evaluation/comparison';
 import { compareFiles, gradeCompletions } from './evaluation/files';
@@ -102,11 +102,11 @@ for accuracy, bootstrap for tokens:
 export const define: CommandModule['define'] = (command: Command) => {
   command
     .option('--model <model>', 'tiny, a folder in Hugging Face layout, or org/name[@revision] on the hub')
-    .option('--adapter <folder>', 'a PEFT LoRA adapter (repeatable)', collect, [])
-    .option('--run <folder>', 'evaluate every checkpoint of a run (repeatable)', collect, [])
+    .addOption(repeatable('--adapter <folder>', 'a PEFT LoRA adapter'))
+    .addOption(repeatable('--run <folder>', 'evaluate every checkpoint of a run'))
     .option('--trust', 'with --run: run the code of the judge that the run names')
     .option('--base', 'also evaluate the model without an adapter')
-    .option('--benchmark <name|file>', 'data set by name or file, or NAME=FILE (repeatable)', collect, [])
+    .addOption(repeatable('--benchmark <name|file>', 'data set by name or file, or NAME=FILE'))
     .option('--problems <n>', 'evaluate only the first n problems (default: all)', integer(1))
     .option('-n, --samples <k>', 'answers per problem', integer(1, 1 << 20), 1)
     .option(

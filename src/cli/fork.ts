@@ -2,15 +2,12 @@
 import type { Command } from 'commander';
 import { parseAssignments } from '../config';
 import { onlySettings, TRAIN_CALL, type TrainOptions, type TrainSettings } from '../train';
-import { collect, integer, path, required } from './command';
+import { integer, path, repeatable, required } from './command';
 import { runAndReport } from './train';
 
-interface ForkFlags {
+interface ForkFlags extends Pick<TrainSettings, 'reward' | 'seed' | 'maxSteps'> {
   at?: number;
   set: string[];
-  reward?: string;
-  seed?: number;
-  maxSteps?: number;
   trust?: boolean;
   out?: string;
   json?: boolean;
@@ -20,7 +17,7 @@ export function define(command: Command): void {
   command
     .argument('<run>', 'folder of the run')
     .option('--at <step>', 'step of the checkpoint to fork from (required)', integer(0))
-    .option('--set <path=value>', 'change a setting, e.g. --set reward=acc (repeatable)', collect, [])
+    .addOption(repeatable('--set <path=value>', 'change a setting, e.g. --set reward=acc'))
     .option('--reward <name>', 'reward of the new run')
     .option('--seed <n>', 'seed of the new run', integer(0))
     .option('--max-steps <n>', 'total optimiser updates, including those before the fork', integer(1))

@@ -1,20 +1,23 @@
 /** `acoer generate`: completions for prompts given as JSON Lines, or an answer to a single prompt. */
 import type { Command } from 'commander';
-import type { GeneratedSequence, SamplingOptions } from '../engine/types';
+import type { SamplingOptions } from '../engine/types';
 import { AcoerError, errorCode } from '../base/errors';
 import { streamSeed } from '../base/rng';
 import { type Completion, EngineSampler, type SamplePrompt, SlotLimit } from '../sampling';
-import { loadTokenizer, LostCharacters } from '../tokenizer';
-import type { Tokenizer } from '../tokenizer';
-import { addEngineOptions, addModelOptions, integer, number } from './command';
-import type { CommandModule } from './command';
+import { loadTokenizer, LostCharacters, type Tokenizer } from '../tokenizer';
+import {
+  addEngineOptions,
+  addModelOptions,
+  integer,
+  number,
+  repeatable,
+  type CommandModule,
+} from './command';
 import { interruptible } from './interrupt';
 import { InOrder, Spool } from './jsonl';
 import { printable } from '../base/printable';
-import { chatPrompt, promptReader } from './prompts';
-import type { PromptLine } from './prompts';
-import { checkTokenizer, withModel } from './session';
-import type { ModelFlags, ModelSession } from './session';
+import { chatPrompt, promptReader, type PromptLine } from './prompts';
+import { checkTokenizer, withModel, type ModelFlags, type ModelSession } from './session';
 import { printJsonLine, printNote } from './output';
 
 /** Sequences passed to the engine per call: enough to keep every slot busy, few enough to hold in memory. */
@@ -29,16 +32,16 @@ interface GenerateFlags extends ModelFlags, SamplingOptions {
   json?: boolean;
 }
 
-interface Output {
+interface Output extends Pick<
+  Completion,
+  'sample' | 'text' | 'finish' | 'thinkingTokens' | 'thinkingClosed'
+> {
   index: number;
-  sample: number;
-  text: string;
   ids: number[];
   logprobs: number[];
-  finish: GeneratedSequence['finish'];
-  thinkingTokens: number;
-  thinkingClosed: boolean;
 }
+
+type Prompts = AsyncIterable<PromptLine> | readonly PromptLine[];
 
 /** Some or all of a prompt's samples. */
 interface Piece {
@@ -49,7 +52,7 @@ interface Piece {
 }
 
 /** Pieces in order, grouped into windows of at most WINDOW_SEQUENCES sequences. */
-async function* windows(prompts: AsyncIterable<PromptLine>, samples: number): AsyncGenerator<Piece[]> {
+async function* windows(prompts: Prompts, samples: number): AsyncGenerator<Piece[]> {
   let pieces: Piece[] = [];
   let room = WINDOW_SEQUENCES;
   let index = 0;
@@ -81,75 +84,48 @@ function stopIds(tokenizer: Tokenizer, stops: readonly string[]): Int32Array {
   return Int32Array.from(new Set([...tokenizer.eosIds, ...extra]));
 }
 
-class Generator {
-  private readonly stops: Int32Array;
-  private readonly sampler: EngineSampler;
-  private readonly results: InOrder<Output>;
-
-  constructor(
-    private readonly session: ModelSession,
-    tokenizer: Tokenizer,
-    private readonly flags: GenerateFlags,
-    write: (output: Output) => void,
-  ) {
-    this.results = new InOrder(write);
-    this.stops = stopIds(tokenizer, flags.stop);
-    const { model, policy } = session;
-    const slots = new SlotLimit();
-    this.sampler = new EngineSampler({ model, policy, tokenizer, slots: () => slots });
-  }
-
-  private wanted({ index, prompt, firstSample, numSamples }: Piece): SamplePrompt {
-    const { seed, maxNewTokens } = this.flags;
-    return {
-      ids: Int32Array.from(prompt.ids),
-      thinkOpened: prompt.thinkOpened,
-      numSamples,
-      firstSample,
-      seed: streamSeed(seed, 'generate', index),
-      maxNewTokens: Math.min(maxNewTokens, this.session.model.info.maxPositions - prompt.ids.length),
-    };
-  }
-
-  private output(index: number, completion: Completion): Output {
-    const { sample, text, ids, logprobs, finish, thinkingTokens, thinkingClosed } = completion;
-    return {
-      index,
-      sample,
-      text,
-      ids: Array.from(ids),
-      logprobs: Array.from(logprobs),
-      finish,
-      thinkingTokens,
-      thinkingClosed,
-    };
-  }
-
-  async run(prompts: AsyncIterable<PromptLine>, signal: AbortSignal): Promise<void> {
-    for await (const pieces of windows(prompts, this.flags.samples)) {
-      await this.window(pieces, signal);
+/** Samples completions of prompts and writes them in order. @throws BAD_ARGUMENT for a wrong --stop, at once */
+function generator(
+  { model, policy }: ModelSession,
+  tokenizer: Tokenizer,
+  flags: GenerateFlags,
+  write: (output: Output) => void,
+): (prompts: Prompts, signal: AbortSignal) => Promise<void> {
+  const { samples, seed, maxNewTokens, temperature, topK, topP, minP, repetitionPenalty } = flags;
+  const sampling = { temperature, topK, topP, minP, repetitionPenalty };
+  const stops = stopIds(tokenizer, flags.stop);
+  const results = new InOrder(write);
+  const slots = new SlotLimit();
+  const sampler = new EngineSampler({ model, policy, tokenizer, slots: () => slots });
+  const wanted = ({ index, prompt: { ids, thinkOpened }, firstSample, numSamples }: Piece): SamplePrompt => ({
+    ids: Int32Array.from(ids),
+    thinkOpened,
+    numSamples,
+    firstSample,
+    seed: streamSeed(seed, 'generate', index),
+    maxNewTokens: Math.min(maxNewTokens, model.info.maxPositions - ids.length),
+  });
+  return async (prompts, signal) => {
+    for await (const pieces of windows(prompts, samples)) {
+      const onCompletion = ({ prompt, ids, logprobs, ...completion }: Completion): void => {
+        const { sample, text, finish, thinkingTokens, thinkingClosed } = completion;
+        // A sequence that never started is not a completion, and how many were still waiting is of no interest.
+        if (finish === 'cancelled' && ids.length === 0) return;
+        const { index } = pieces[prompt]!;
+        const numbers = { ids: Array.from(ids), logprobs: Array.from(logprobs) };
+        const output = { index, sample, text, ...numbers, finish, thinkingTokens, thinkingClosed };
+        results.add(index * samples + sample, output);
+      };
+      try {
+        await sampler.sample(pieces.map(wanted), { sampling, stopIds: stops, signal }, onCompletion);
+      } catch (error) {
+        // onCompletion has already had the completions in flight; the caller reports the interruption.
+        if (!signal.aborted || errorCode(error) !== 'CANCELLED') throw error;
+      }
       if (signal.aborted) break;
     }
-    this.results.flush();
-  }
-
-  private async window(pieces: Piece[], signal: AbortSignal): Promise<void> {
-    const onCompletion = (completion: Completion): void => {
-      // A sequence that never started is not a completion, and how many were still waiting is of no interest.
-      if (completion.finish === 'cancelled' && completion.ids.length === 0) return;
-      const output = this.output(pieces[completion.prompt]!.index, completion);
-      this.results.add(output.index * this.flags.samples + output.sample, output);
-    };
-    const { temperature, topK, topP, minP, repetitionPenalty } = this.flags;
-    const sampling = { temperature, topK, topP, minP, repetitionPenalty };
-    try {
-      const wanted = pieces.map((piece) => this.wanted(piece));
-      await this.sampler.sample(wanted, { sampling, stopIds: this.stops, signal }, onCompletion);
-    } catch (error) {
-      // onCompletion has already had the completions in flight; the caller reports the interruption.
-      if (!signal.aborted || errorCode(error) !== 'CANCELLED') throw error;
-    }
-  }
+    results.flush();
+  };
 }
 
 /** Prints just the text of a single completion; several get a heading each. */
@@ -157,21 +133,13 @@ function writeText({ samples, maxNewTokens }: GenerateFlags): (output: Output) =
   return ({ sample, text, ids, finish, thinkingTokens }) => {
     const cut =
       finish === 'length' ? `cut off after ${ids.length} tokens (--max-new-tokens ${maxNewTokens})` : '';
-    const facts = [
-      `${ids.length} tokens`,
-      `${thinkingTokens} of thinking`,
-      ...(cut === '' ? [] : ['cut off']),
-    ];
-    const heading = samples === 1 ? '' : `--- ${sample + 1} of ${samples}: ${facts.join(', ')}\n`;
+    const facts = `${ids.length} tokens, ${thinkingTokens} of thinking${cut === '' ? '' : ', cut off'}`;
+    const heading = samples === 1 ? '' : `--- ${sample + 1} of ${samples}: ${facts}\n`;
     // A file or another program gets the text as it is.
     const shown = process.stdout.isTTY ? printable(text.trim()) : text.trim();
     process.stdout.write(`${heading}${shown}\n`);
     if (samples === 1 && cut !== '') printNote(cut);
   };
-}
-
-async function* only<T>(value: T): AsyncGenerator<T> {
-  yield value;
 }
 
 function refuseMixed(file: string | undefined, { prompt, json }: GenerateFlags): void {
@@ -198,18 +166,17 @@ async function generate(file: string | undefined, flags: GenerateFlags): Promise
       checkTokenizer(session, tokenizer);
       const { info } = session.model;
       const lost = new LostCharacters(tokenizer);
+      const asText = flags.prompt !== undefined && flags.json !== true;
+      const generateFor = generator(session, tokenizer, flags, asText ? writeText(flags) : printJsonLine);
       if (flags.prompt !== undefined) {
-        const write = flags.json === true ? printJsonLine : writeText(flags);
-        const generator = new Generator(session, tokenizer, flags, write);
         const prompt = chatPrompt(flags.prompt, tokenizer, info, lost);
         noteAll(lost);
-        return generator.run(only(prompt), signal);
+        return generateFor([prompt], signal);
       }
-      const generator = new Generator(session, tokenizer, flags, printJsonLine);
       await using prompts = await Spool.create<PromptLine>();
       await prompts.fill(file, promptReader({ tokenizer, limits: info, lost }));
       noteAll(lost);
-      await generator.run(prompts.read(), signal);
+      await generateFor(prompts.read(), signal);
     }),
   );
 }
@@ -245,12 +212,7 @@ export const define: CommandModule['define'] = (command: Command) => {
       number(1e-3),
       1,
     )
-    .option(
-      '--stop <token>',
-      "a token that ends a completion, in addition to the model's own (repeatable)",
-      (token: string, stops: string[]) => [...stops, token],
-      [] as string[],
-    )
+    .addOption(repeatable('--stop <token>', "a token that ends a completion, in addition to the model's own"))
     .addHelpText(
       'after',
       `

@@ -9,9 +9,8 @@ import { AcoerError, errorCode, errorMessage } from '../base/errors';
 import { STOP_SIGNALS } from '../base/signals';
 import { isStuck } from '../train';
 import { hangUpIgnored } from './early-signals';
-import { noteStray } from './ending';
+import { noteStray, outliveOutput } from './ending';
 import { stopReading } from './jsonl';
-import { outliveOutput } from './pipes';
 
 /**
  * What people send. The others come several times without anyone being impatient: SIGHUP from the terminal

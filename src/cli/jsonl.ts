@@ -8,7 +8,8 @@ import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError, errorMessage, whyUnreadable } from '../base/errors';
-import { badLine, NEWLINE, splitLines, Unfinished } from '../base/json-lines';
+import { badLine, NEWLINE, Unfinished } from '../base/json-lines';
+import { isRecord } from '../base/json';
 import { Pace } from '../base/pace';
 import { printNote } from './output';
 
@@ -38,17 +39,15 @@ function parseLine(raw: Buffer): { value: unknown } | { problem: string } | null
 
 /** The values of a JSON Lines stream, skipping blank lines. Throws BAD_INPUT naming the line. */
 export async function* parseJsonLines(bytes: AsyncIterable<Buffer>): AsyncGenerator<JsonLine> {
-  let line = 0;
-  for await (const raw of splitLines(bytes)) {
-    line++;
-    const parsed = parseLine(raw);
-    if (parsed === null) continue;
-    if ('problem' in parsed) throw badLine(line, parsed.problem);
-    yield { line, value: parsed.value };
+  for await (const lines of parseLinesAsTheyCome(bytes)) {
+    for (const line of lines) {
+      if ('problem' in line) throw badLine(line.line, line.problem);
+      yield line;
+    }
   }
 }
 
-export type LineOrProblem = JsonLine | { line: number; problem: string };
+type LineOrProblem = JsonLine | { line: number; problem: string };
 
 /** Like `parseJsonLines`, but bad lines are passed on, and lines come in lists as soon as they arrive. */
 export async function* parseLinesAsTheyCome(bytes: AsyncIterable<Buffer>): AsyncGenerator<LineOrProblem[]> {
@@ -77,6 +76,12 @@ function linesOf(bytes: Buffer): Buffer[] {
   }
   lines.push(bytes.subarray(start));
   return lines;
+}
+
+/** The line as an object. @throws BAD_INPUT */
+export function objectOf({ line, value }: JsonLine): Record<string, unknown> {
+  if (isRecord(value)) return value;
+  throw badLine(line, 'not a JSON object.');
 }
 
 const isAFolder = (name: string) =>

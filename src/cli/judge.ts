@@ -4,7 +4,7 @@ import { type Config, parseAssignments, resolveConfig } from '../config';
 import { AcoerError } from '../base/errors';
 import { isUserJudge, referenceRule, type ReferenceRule } from '../judges';
 import { judgeModule, rememberModules, type JudgingSettings } from '../train';
-import { collect } from './command';
+import { repeatable } from './command';
 import { printNote } from './output';
 
 export interface JudgeFlags {
@@ -15,7 +15,7 @@ export interface JudgeFlags {
 export function addJudgeOptions(command: Command): void {
   command
     .option('--judge <name|file>', 'what decides: math, exact, choice, regex or a JavaScript file')
-    .option('--judge-param <name=value>', 'parameter of the judge (repeatable)', collect, []);
+    .addOption(repeatable('--judge-param <name=value>', 'parameter of the judge'));
 }
 
 /** @param run whose judge counts if the flags name none; null: the verifier */

@@ -7,7 +7,7 @@ import { isRecord } from '../base/json';
 import { LAB_DEFAULTS, plotLab, runLab, SYNTHETIC_DEFAULTS } from '../lab';
 import type { LabOptions, LengthDistribution } from '../lab';
 import { writeFileAtomic } from '../run';
-import { collect, integer, number } from './command';
+import { integer, number, repeatable } from './command';
 import { readRecordings, type RunSettings } from './recordings';
 import { labLines } from './view/lab';
 import { maximum } from '../base/statistics';
@@ -175,12 +175,7 @@ export function define(command: Command): void {
       'runs, completion tables (.parquet) or JSON Lines; -: standard input; none: synthetic groups',
     )
     .option('--reward <names>', 'rewards by name, separated by commas (default: all)', names)
-    .option(
-      '--set <name=value>',
-      'set a parameter of every chosen reward that has it (repeatable)',
-      collect,
-      [],
-    )
+    .addOption(repeatable('--set <name=value>', 'set a parameter of every chosen reward that has it'))
     .option(
       '--state <json>',
       'values that override the rewards\' initial state, e.g. {"alpha":0.3,"budget":2000}',

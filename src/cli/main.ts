@@ -11,50 +11,32 @@ import { AcoerError, errorMessage, exitCodeFor } from '../base/errors';
 import { workingFolder } from '../base/folders';
 import { packageVersion } from '../base/version';
 import type { CommandModule } from './command';
-import { commandDone, watchEnding } from './ending';
-import { endWithOutput } from './pipes';
+import { commandDone, endWithOutput, watchEnding } from './ending';
 import { printableMessage } from '../base/printable';
 import { printNote } from './output';
 
-interface CommandEntry {
-  name: string;
-  summary: string;
-}
-
 /** Each name is a file in this folder that exports a `CommandModule`. In the order of README's table. */
-const COMMANDS: readonly CommandEntry[] = [
-  { name: 'train', summary: 'train a model with GRPO; without arguments, trains the embedded tiny model' },
-  { name: 'sft', summary: 'fine-tune on completions of others (supervised), as a warm start for train' },
-  {
-    name: 'fork',
-    summary: 'continue a run from a checkpoint in a new folder, with another reward or seed',
-  },
-  { name: 'show', summary: 'print completions of a run to read, also while it trains' },
-  { name: 'monitor', summary: 'rerun the collapse monitor over a recorded run or a file of metrics' },
-  { name: 'watch', summary: 'show runs in the browser while they train' },
-  {
-    name: 'report',
-    summary: 'write a run, or several compared, as one HTML file with figures and completions',
-  },
-  { name: 'replay', summary: 'repeat a step that a run refused because something was not finite' },
-  { name: 'plan', summary: 'predict peak memory and time of a run' },
-  { name: 'data', summary: 'inspect a data set before training: prompts, gold answers, lengths, levels' },
-  { name: 'eval', summary: 'measure accuracy and thinking length of a model on a benchmark' },
-  { name: 'verify', summary: 'grade answers given as JSON Lines' },
-  {
-    name: 'reward',
-    summary: 'compute rewards and advantages from JSON Lines; --list shows all rewards',
-  },
-  {
-    name: 'lab',
-    summary: 'show what rewards do to a group: advantages, length pressure, collapse pathways',
-  },
-  { name: 'generate', summary: 'answer a prompt, or sample completions for prompts given as JSON Lines' },
-  { name: 'score', summary: 'compute log-probs and entropies of token ids given as JSON Lines' },
-  { name: 'bench', summary: "measure tokens per second and the ratio to this machine's floor" },
-  { name: 'doctor', summary: 'check what is found on this machine, what is missing, and how to fix it' },
-  { name: 'setup', summary: 'find or fetch libtorch and build the native addon' },
-];
+const COMMANDS: Readonly<Record<string, string>> = {
+  train: 'train a model with GRPO; without arguments, trains the embedded tiny model',
+  sft: 'fine-tune on completions of others (supervised), as a warm start for train',
+  fork: 'continue a run from a checkpoint in a new folder, with another reward or seed',
+  show: 'print completions of a run to read, also while it trains',
+  monitor: 'rerun the collapse monitor over a recorded run or a file of metrics',
+  watch: 'show runs in the browser while they train',
+  report: 'write a run, or several compared, as one HTML file with figures and completions',
+  replay: 'repeat a step that a run refused because something was not finite',
+  plan: 'predict peak memory and time of a run',
+  data: 'inspect a data set before training: prompts, gold answers, lengths, levels',
+  eval: 'measure accuracy and thinking length of a model on a benchmark',
+  verify: 'grade answers given as JSON Lines',
+  reward: 'compute rewards and advantages from JSON Lines; --list shows all rewards',
+  lab: 'show what rewards do to a group: advantages, length pressure, collapse pathways',
+  generate: 'answer a prompt, or sample completions for prompts given as JSON Lines',
+  score: 'compute log-probs and entropies of token ids given as JSON Lines',
+  bench: "measure tokens per second and the ratio to this machine's floor",
+  doctor: 'check what is found on this machine, what is missing, and how to fix it',
+  setup: 'find or fetch libtorch and build the native addon',
+};
 
 function loadCommand(name: string): CommandModule {
   // A plain require, so that start-up loads only one command's modules.
@@ -70,7 +52,7 @@ function wantedCommand(words: readonly string[]): string | undefined {
 
 /** commander shows the general help for an unknown command with --help. @throws BAD_CONFIG */
 function checkCommand(words: readonly string[]): void {
-  const names = COMMANDS.map(({ name }) => name);
+  const names = Object.keys(COMMANDS);
   const wanted = wantedCommand(words);
   const asked = words.some((word) => ['help', '-h', '--help'].includes(word));
   if (!asked || wanted === undefined || wanted === 'help' || names.includes(wanted)) return;
@@ -109,9 +91,9 @@ function buildProgram(words: readonly string[]): Command {
     })
     .configureHelp({ optionDescription: describeOption })
     .showHelpAfterError(false);
-  for (const entry of COMMANDS) {
-    const command = program.command(entry.name).description(entry.summary);
-    if (entry.name === wanted) loadCommand(entry.name).define(command);
+  for (const [name, summary] of Object.entries(COMMANDS)) {
+    const command = program.command(name).description(summary);
+    if (name === wanted) loadCommand(name).define(command);
   }
   return program;
 }

@@ -2,8 +2,8 @@
 import type { Command } from 'commander';
 import { AcoerError } from '../base/errors';
 import { watchRecorded } from '../train';
-import { collect, integer } from './command';
-import { healthLine } from './view/health';
+import { integer, repeatable } from './command';
+import { healthLine } from './view/format';
 import { printJsonLine, printNote, printText } from './output';
 
 interface MonitorFlags {
@@ -23,11 +23,8 @@ export function define(command: Command): void {
     .option('--groups <n>', "prompts per batch (default: the run's; required for a file)", integer(1))
     .option('--accuracy <name>', 'metric of the file that is the share of right answers')
     .option('--thinking <name>', 'metric of the file that is the mean number of thinking tokens')
-    .option(
-      '--set <monitor.x=y>',
-      'override a setting of the monitor, e.g. --set monitor.collapseZ=5 (repeatable)',
-      collect,
-      [],
+    .addOption(
+      repeatable('--set <monitor.x=y>', 'override a setting of the monitor, e.g. --set monitor.collapseZ=5'),
     )
     .option('--json', 'print each change as a JSON object with step, from, to and reason')
     .addHelpText(

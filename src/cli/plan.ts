@@ -18,7 +18,7 @@ import {
   type PlanDevice,
   type PlannedModel,
 } from '../plan';
-import { collect, integer } from './command';
+import { integer, repeatable } from './command';
 import { interruptible } from './interrupt';
 import { planReport } from './view/plan-report';
 import { printJsonLine, printNote, printText } from './output';
@@ -83,12 +83,7 @@ export function define(command: Command): void {
   command
     .argument('[config]', 'YAML or JSON file of settings')
     .option('--preset <name>', `preset to start from: ${Object.keys(PRESETS).join(', ')}`)
-    .option(
-      '--set <path=value>',
-      'override a setting, e.g. --set microBatchTokens=8192 (repeatable)',
-      collect,
-      [],
-    )
+    .addOption(repeatable('--set <path=value>', 'override a setting, e.g. --set microBatchTokens=8192'))
     .addOption(
       new Option(
         '--device-name <name>',

@@ -1,13 +1,12 @@
 /** Checks the input lines of `acoer generate` and `acoer score` and turns them into token ids. */
 import { z } from 'zod';
 import { AcoerError, errorMessage } from '../base/errors';
-import { isRecord, shownJson } from '../base/json';
-import { type LostCharacters, thinkLeftOpen } from '../tokenizer';
-import type { Tokenizer } from '../tokenizer';
+import { shownJson } from '../base/json';
+import { type LostCharacters, thinkLeftOpen, type Tokenizer } from '../tokenizer';
+import type { Model } from '../engine/types';
 import type { ChatMessage } from '../base/types';
 import { badLine } from '../base/json-lines';
-
-import type { JsonLine } from './jsonl';
+import { objectOf, type JsonLine } from './jsonl';
 
 /** A checked prompt as it is spooled. */
 export interface PromptLine {
@@ -15,23 +14,13 @@ export interface PromptLine {
   thinkOpened: boolean;
 }
 
-export interface ModelLimits {
-  vocabSize: number;
-  maxPositions: number;
-}
+type ModelLimits = Pick<Model['info'], 'vocabSize' | 'maxPositions'>;
 
-const messageSchema = z.object({
-  role: z.enum(['system', 'user', 'assistant']),
-  content: z.string(),
-});
+const ROLES = ['system', 'user', 'assistant'] as const;
+const messagesSchema = z.array(z.object({ role: z.enum(ROLES), content: z.string() })).min(1);
 
 const FORMS = ['prompt', 'messages', 'ids'] as const;
 type Form = (typeof FORMS)[number];
-
-function objectOf({ line, value }: JsonLine): Record<string, unknown> {
-  if (isRecord(value)) return value;
-  throw badLine(line, 'not a JSON object.');
-}
 
 function formOf(line: number, object: Record<string, unknown>): Form {
   const given = FORMS.filter((form) => object[form] !== undefined);
@@ -54,7 +43,7 @@ function checkIds(line: number, value: unknown, limits: ModelLimits): number[] {
 }
 
 function checkMessages(line: number, value: unknown): ChatMessage[] {
-  const parsed = z.array(messageSchema).min(1).safeParse(value);
+  const parsed = messagesSchema.safeParse(value);
   if (parsed.success) return parsed.data;
   const { path, message } = parsed.error.issues[0]!;
   const where = path.map((part) => `[${JSON.stringify(part)}]`).join('');
@@ -147,25 +136,17 @@ export interface ScoreLine {
 /** The line check that `Spool.fill` calls for `acoer score`. */
 export function scoreReader(limits: ModelLimits): (line: JsonLine) => ScoreLine {
   return (line) => {
+    const bad = (what: string) => badLine(line.line, what);
     const object = objectOf(line);
     const ids = checkIds(line.line, object.ids, limits);
-    const { promptLength } = object;
-    if (
-      !Number.isInteger(promptLength) ||
-      (promptLength as number) < 1 ||
-      (promptLength as number) > ids.length
-    ) {
-      throw badLine(
-        line.line,
-        `"promptLength" is ${promptLength === undefined ? 'missing' : shownJson(promptLength)}; it must be a whole number from 1 to ${ids.length}, the number of ids.`,
+    const { data: promptLength } = z.int().min(1).max(ids.length).safeParse(object.promptLength);
+    if (promptLength === undefined) {
+      const found = object.promptLength === undefined ? 'missing' : shownJson(object.promptLength);
+      throw bad(
+        `"promptLength" is ${found}; it must be a whole number from 1 to ${ids.length}, the number of ids.`,
       );
     }
-    if (ids.length > limits.maxPositions) {
-      throw badLine(
-        line.line,
-        `it has ${ids.length} ids, but the model has only ${limits.maxPositions} positions.`,
-      );
-    }
-    return { ids, promptLength: promptLength as number };
+    if (ids.length <= limits.maxPositions) return { ids, promptLength };
+    throw bad(`it has ${ids.length} ids, but the model has only ${limits.maxPositions} positions.`);
   };
 }

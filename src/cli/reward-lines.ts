@@ -2,8 +2,8 @@
 import { makeRollout, namedPrompt } from '../lab/rollouts';
 import type { Group, Prompt, Rollout } from '../base/types';
 import { badLine } from '../base/json-lines';
-import { type JsonLine } from './jsonl';
-import { isRecord, shownJson } from '../base/json';
+import { objectOf, type JsonLine } from './jsonl';
+import { shownJson } from '../base/json';
 
 /** A checked line; `given` is the object as read, which is written again together with the results. */
 export interface RewardLine {
@@ -60,9 +60,9 @@ function textOf(line: number, fields: Fields, needed: boolean): string {
  */
 export function rewardReader(needsText: boolean): (line: JsonLine) => RewardLine {
   let lastStep = 0;
-  return ({ line, value }) => {
-    if (!isRecord(value)) throw badLine(line, 'not a JSON object.');
-    const given: Fields = value;
+  return (read) => {
+    const { line } = read;
+    const given = objectOf(read);
     const step = wholeNumber(line, given, 'step');
     if (step < lastStep) {
       throw badLine(line, `step ${step} comes after step ${lastStep}; lines must be ordered by step.`);
@@ -98,11 +98,11 @@ export function groupLines(
 ): { groups: Group[]; rollouts: Rollout[] } {
   const groups = new Map<string, Group>();
   const rollouts = lines.map((line) => {
-    let group = groups.get(line.groupKey);
-    if (group === undefined) {
-      group = { prompt: namedPrompt(line.problem, groups.size), rollouts: [] };
-      groups.set(line.groupKey, group);
-    }
+    const group = groups.get(line.groupKey) ?? {
+      prompt: namedPrompt(line.problem, groups.size),
+      rollouts: [],
+    };
+    groups.set(line.groupKey, group);
     const rollout = rolloutOf(line, group.prompt, group.rollouts.length, maxLength);
     group.rollouts.push(rollout);
     return rollout;

@@ -85,42 +85,31 @@ class StateFile implements Disposable {
 }
 
 /** Computes and writes a step's rewards, then updates the reward's state. */
-class Rewarder {
-  private readonly weighted: readonly WeightedReward[];
-  private states: Record<string, unknown>;
-
-  constructor(
-    private readonly reward: BoundReward,
-    private readonly settings: Settings,
-    private readonly stateFile: StateFile | undefined,
-  ) {
-    this.weighted = [{ reward, weight: 1 }];
-    this.states = { [reward.name]: reward.initialState(settings) };
-  }
-
-  async step(lines: readonly RewardLine[]): Promise<void> {
-    this.stateFile?.open();
+function rewarder(
+  reward: BoundReward,
+  own: Settings,
+  stateFile: StateFile | undefined,
+): (lines: readonly RewardLine[]) => Promise<void> {
+  const weighted: readonly WeightedReward[] = [{ reward, weight: 1 }];
+  const { maxLength, formatWeight, rewardTimeoutMs: timeoutMs } = own;
+  let states: Record<string, unknown> = { [reward.name]: reward.initialState(own) };
+  return async (lines) => {
+    stateFile?.open();
     const { step } = lines[0]!;
-    const { maxLength, formatWeight, rewardTimeoutMs: timeoutMs } = this.settings;
     const { groups, rollouts } = groupLines(lines, maxLength);
     const settings = { step, maxLength, formatWeight, timeoutMs };
-    const rewards = await scoreBatch(groups, this.weighted, this.states, settings);
-    const advantages = batchAdvantages(groups, rewards, this.settings);
+    const rewards = await scoreBatch(groups, weighted, states, settings);
+    const advantages = batchAdvantages(groups, rewards, own);
     const position = new Map(groups.flatMap((group) => group.rollouts).map((rollout, i) => [rollout, i]));
-    for (const [i, line] of lines.entries()) {
+    for (const [i, { given }] of lines.entries()) {
       const at = position.get(rollouts[i]!)!;
       const { total, parts } = rewards.rewards[at]!;
-      const advantage = advantages.values[at];
-      printJsonLine({
-        ...line.given,
-        reward: total,
-        parts: { ...parts, format: parts.format ?? 0 },
-        advantage,
-      });
+      const withFormat = { ...parts, format: parts.format ?? 0 };
+      printJsonLine({ ...given, reward: total, parts: withFormat, advantage: advantages.values[at] });
     }
-    this.states = await observeBatch(groups, this.weighted, this.states, settings);
-    this.stateFile?.write({ step, ...this.reward.snapshot?.(this.states[this.reward.name]) });
-  }
+    states = await observeBatch(groups, weighted, states, settings);
+    stateFile?.write({ step, ...reward.snapshot?.(states[reward.name]) });
+  };
 }
 
 async function* checkedLines(file: string | undefined, needsText: boolean): AsyncGenerator<RewardLine> {
@@ -170,8 +159,8 @@ async function computeRewards(file: string | undefined, flags: RewardFlags): Pro
   const reward = await openReward(name, settings, params);
   try {
     using stateFile = flags.state === undefined ? undefined : new StateFile(flags.state);
-    const rewarder = new Rewarder(reward, settings, stateFile);
-    await eachStep(checkedLines(file, params.lengthUnit === 'chars'), (lines) => rewarder.step(lines));
+    const lines = checkedLines(file, params.lengthUnit === 'chars');
+    await eachStep(lines, rewarder(reward, settings, stateFile));
   } finally {
     await reward.close?.();
   }

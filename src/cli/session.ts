@@ -53,12 +53,8 @@ export async function withModel<T>(
   const trained = flags.trained ?? (flags.adapter === undefined ? [] : [flags.adapter]);
   const bases = trained.flatMap((folder) => baseModelOf(folder) ?? []);
   const { directory } = await resolveModel(name, showDownload(name, signal));
-  const engine = await createEngine({ device: flags.device, threads: flags.threads });
-  try {
-    const model = await loadChecked(engine, directory, bases, { dtype: flags.dtype, signal });
-    const policy = flags.adapter === undefined ? null : await model.loadAdapter(flags.adapter);
-    return await work({ directory, engine, model, policy, bases });
-  } finally {
-    await engine.dispose();
-  }
+  await using engine = await createEngine({ device: flags.device, threads: flags.threads });
+  const model = await loadChecked(engine, directory, bases, { dtype: flags.dtype, signal });
+  const policy = flags.adapter === undefined ? null : await model.loadAdapter(flags.adapter);
+  return await work({ directory, engine, model, policy, bases });
 }

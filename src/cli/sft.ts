@@ -1,9 +1,6 @@
 /** `acoer sft`: supervised fine-tuning from the command line. */
 import type { Command } from 'commander';
-import { parseAssignments, readConfigFile } from '../config';
-import { AcoerError } from '../base/errors';
 import { printableLine } from '../base/printable';
-import { latestRun } from '../run';
 import {
   describeSft,
   goOn,
@@ -15,34 +12,31 @@ import {
   type SftSummary,
 } from '../sft';
 import { onlySettings } from '../train';
-import { addEngineSettings, collect, integer, number, path } from './command';
+import { addEngineSettings, integer, number, path, repeatable } from './command';
 import { DownloadView } from './download';
 import { endIfStuck, untilSecondSignal } from './interrupt';
 import { printJsonLine, printNote, printText } from './output';
-import { outliveOutput } from './pipes';
+import { outliveOutput } from './ending';
+import { layersOf, resumedRun, type RunFlags } from './run-call';
 import { alignTable } from './table';
 import { gigabytes, grouped } from '../base/text';
 import { count } from './view/format';
 
-interface SftFlags {
-  model?: string;
-  adapter?: string;
-  full?: boolean;
-  dataset?: string;
-  set: string[];
-  resume?: string | true;
-  trust?: boolean;
-  out?: string;
-  maxSteps?: number;
-  learningRate?: number;
-  seed?: number;
-  device?: string;
-  dtype?: SftInput['dtype'];
-  threads?: number;
-  json?: boolean;
-  describe?: boolean;
-  ignorePlan?: boolean;
-}
+/** Options that are shortcuts for settings. */
+const SETTINGS = [
+  'model',
+  'adapter',
+  'full',
+  'dataset',
+  'maxSteps',
+  'learningRate',
+  'seed',
+  'device',
+  'dtype',
+  'threads',
+] as const;
+
+type SftFlags = RunFlags & Partial<Pick<SftInput, (typeof SETTINGS)[number]>>;
 
 export function define(command: Command): void {
   addEngineSettings(
@@ -55,7 +49,7 @@ export function define(command: Command): void {
         '--dataset <name>',
         'rows with messages, with prompt and completion, or with problem and solution: a file, a folder or org/name',
       )
-      .option('--set <path=value>', 'override a setting, e.g. --set batchSize=16 (repeatable)', collect, [])
+      .addOption(repeatable('--set <path=value>', 'override a setting, e.g. --set batchSize=16'))
       .option('--resume [run]', 'resume a run (default: --out, else the latest in runs/)')
       .option('--trust', 'with --resume: run the sinks that the run names')
       .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)
@@ -69,36 +63,12 @@ export function define(command: Command): void {
     .action((config: string | undefined, flags: SftFlags) => runSft(config, flags));
 }
 
-/** The options that are shortcuts for settings. */
-function settingsOf({
-  model,
-  adapter,
-  full,
-  dataset,
-  maxSteps,
-  learningRate,
-  seed,
-  device,
-  dtype,
-  threads,
-}: SftFlags) {
-  return { model, adapter, full, dataset, maxSteps, learningRate, seed, device, dtype, threads };
-}
-
-/** What `sft` is called with: later layers over earlier ones; what is not given is left to the run or the defaults. */
+/** What `sft` is called with; what is not given is left to the run or the defaults. */
 function sftCall(configPath: string | undefined, flags: SftFlags): [SftInput, SftOptions] {
-  const layers: object[] = [
-    ...(configPath === undefined ? [] : [readConfigFile(configPath)]),
-    settingsOf(flags),
-    parseAssignments(flags.set),
-  ];
-  const given = layers.flatMap((layer) => Object.entries(layer)).filter(([, value]) => value !== undefined);
-  const settings = onlySettings(SFT_CALL, Object.fromEntries(given) as SftInput);
-  if (flags.resume === undefined) {
-    if (flags.trust === true) throw new AcoerError('BAD_CONFIG', '--trust goes with --resume.');
-    return [settings, { out: flags.out }];
-  }
-  const resume = typeof flags.resume === 'string' ? flags.resume : (flags.out ?? latestRun('runs'));
+  const layers = layersOf(configPath, flags, SETTINGS);
+  const settings = onlySettings(SFT_CALL, Object.assign({}, ...layers) as SftInput);
+  const resume = resumedRun(flags);
+  if (resume === undefined) return [settings, { out: flags.out }];
   return [settings, { resume, ...(flags.trust === true && { trust: true }) }];
 }
 
@@ -144,20 +114,17 @@ class SftView {
       case 'download':
         this.download(event);
         break;
-      case 'training-plan':
-        this.plan(event.plan);
+      case 'training-plan': {
+        const { memory, device } = event.plan;
+        printNote(
+          `plan  ${gigabytes(memory.peakBytes, 2)} of ${gigabytes(device.freeBytes, 2)} at its peak (${memory.peakPhase})`,
+        );
         break;
+      }
       case 'checkpoint':
       case 'finished':
         break;
     }
-  }
-
-  private plan({ memory, device }: Extract<SftEvent, { type: 'training-plan' }>['plan']): void {
-    const { peakBytes, peakPhase } = memory;
-    printNote(
-      `plan  ${gigabytes(peakBytes, 2)} of ${gigabytes(device.freeBytes, 2)} at its peak (${peakPhase})`,
-    );
   }
 
   /** The model and the data are two downloads; the second begins with fewer bytes. */
@@ -223,11 +190,15 @@ async function runSft(configPath: string | undefined, flags: SftFlags): Promise<
     controller.abort();
   };
   outliveOutput();
-  const onEvent = (event: SftEvent): void => view.onEvent(event);
-  const { signal } = controller;
-  const called = { signal, onEvent, exitWhenBlocked: true, ignorePlan: flags.ignorePlan };
+  const called: SftOptions = {
+    ...options,
+    signal: controller.signal,
+    onEvent: (event) => view.onEvent(event),
+    exitWhenBlocked: true,
+    ignorePlan: flags.ignorePlan,
+  };
   const work = () =>
-    sft(settings, { ...options, ...called }).catch((error: unknown) => {
+    sft(settings, called).catch((error: unknown) => {
       endIfStuck(error);
       throw error;
     });

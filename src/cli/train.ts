@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Option, type Command } from 'commander';
-import { mergeLayers, parseAssignments, PRESETS, readConfigFile } from '../config';
+import { mergeLayers, PRESETS } from '../config';
 import { describeConfigMarkdown } from '../config/describe';
 import { AcoerError } from '../base/errors';
 import {
@@ -15,43 +15,30 @@ import {
   type TrainRun,
   type TrainSettings,
 } from '../train';
-import { latestRun, readSoundMetrics } from '../run';
+import { readSoundMetrics } from '../run';
 import type { KnownMetrics } from '../base/metric-names';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
-import { addEngineSettings, collect, integer, path } from './command';
+import { addEngineSettings, integer, path, repeatable } from './command';
 import { endIfStuck, untilSecondSignal } from './interrupt';
-import { outliveOutput } from './pipes';
+import { outliveOutput } from './ending';
 import { printableLine } from '../base/printable';
+import { layersOf, resumedRun, type RunFlags } from './run-call';
 import { alignTable } from './table';
-import { answersLines } from './view/answers';
-import { closingLines } from './view/closing';
-import { curveLines } from './view/curves';
+import { answersLines, closingLines, summaryTable } from './view/closing';
 import { ProgressView } from './view/progress';
-import { summaryTable } from './view/summary';
+import { curveLines } from './view/sparkline';
 import { wrapWords } from './view/text';
 import { printJsonLine, printText } from './output';
 
 /** Column where the facts of the closing lines begin. */
 const CLOSING_INDENT = ' '.repeat(12);
 
-interface TrainFlags {
+/** Options that are shortcuts for settings. */
+const SETTINGS = ['reward', 'adapter', 'full', 'maxSteps', 'seed', 'device', 'dtype', 'threads'] as const;
+
+interface TrainFlags extends RunFlags, Pick<TrainSettings, (typeof SETTINGS)[number]> {
   preset?: string;
-  set: string[];
-  reward?: string;
-  resume?: string | true;
   acceptChanged?: 'reward';
-  trust?: boolean;
-  adapter?: string;
-  full?: boolean;
-  out?: string;
-  maxSteps?: number;
-  seed?: number;
-  device?: string;
-  dtype?: TrainSettings['dtype'];
-  threads?: number;
-  json?: boolean;
-  describe?: boolean;
-  ignorePlan?: boolean;
   watch?: boolean;
 }
 
@@ -60,12 +47,7 @@ export function define(command: Command): void {
     command
       .argument('[config]', 'YAML or JSON file of settings')
       .option('--preset <name>', `preset to start from: ${Object.keys(PRESETS).join(', ')}`)
-      .option(
-        '--set <path=value>',
-        'override a setting, e.g. --set learningRate=1e-4 (repeatable)',
-        collect,
-        [],
-      )
+      .addOption(repeatable('--set <path=value>', 'override a setting, e.g. --set learningRate=1e-4'))
       .option('--reward <name>', 'reward to train with')
       .option('--resume [run]', 'resume a run (default: --out, else the latest in runs/)')
       .addOption(
@@ -88,35 +70,23 @@ export function define(command: Command): void {
     .action((config: string | undefined, flags: TrainFlags) => runTrain(config, flags));
 }
 
-/** The folder to resume: the one given, --out, or the latest. */
-function resumedRun(flags: TrainFlags): string {
-  if (typeof flags.resume === 'string') return flags.resume;
-  return flags.out ?? latestRun('runs');
-}
-
-/** A configuration layer from the options that are shortcuts for settings. */
-function settingsOf({ reward, adapter, full, maxSteps, seed, device, dtype, threads }: TrainFlags) {
-  return { reward, adapter, full, maxSteps, seed, device, dtype, threads };
-}
-
 /** What `train` is called with for these flags; the settings of a new run are already validated here. */
 export function trainCall(configPath: string | undefined, flags: TrainFlags): [TrainSettings, TrainOptions] {
-  const layers = [
-    ...(configPath === undefined ? [] : [readConfigFile(configPath)]),
-    settingsOf(flags),
-    parseAssignments(flags.set),
-  ];
-  if (flags.resume === undefined) {
-    if (flags.acceptChanged !== undefined) {
-      throw new AcoerError('BAD_CONFIG', '--accept-changed goes with --resume.');
-    }
-    if (flags.trust === true) throw new AcoerError('BAD_CONFIG', '--trust goes with --resume.');
-    return [resolveTrainConfig(layers, flags.preset), { out: flags.out }];
+  const layers = layersOf(configPath, flags, SETTINGS);
+  const { acceptChanged, trust } = flags;
+  if (flags.resume === undefined && acceptChanged !== undefined) {
+    throw new AcoerError('BAD_CONFIG', '--accept-changed goes with --resume.');
   }
-  const options: TrainOptions = { resume: resumedRun(flags) };
-  if (flags.acceptChanged !== undefined) options.acceptChanged = [flags.acceptChanged];
-  if (flags.trust === true) options.trust = true;
-  return [onlySettings(TRAIN_CALL, mergeLayers(layers, flags.preset)), options];
+  const resume = resumedRun(flags);
+  if (resume === undefined) return [resolveTrainConfig(layers, flags.preset), { out: flags.out }];
+  return [
+    onlySettings(TRAIN_CALL, mergeLayers(layers, flags.preset)),
+    {
+      resume,
+      ...(acceptChanged !== undefined && { acceptChanged: [acceptChanged] }),
+      ...(trust === true && { trust }),
+    },
+  ];
 }
 
 /** Runs `work`. The first signal stops it within seconds, the second at once, files intact. */
@@ -148,7 +118,7 @@ async function runTrain(configPath: string | undefined, flags: TrainFlags): Prom
 function showLive(directory: string, view: ProgressView): void {
   const warn = (message: string): void => view.onEvent({ type: 'warning', message });
   const opened = (address: string): void => {
-    view.note(`live page  ${address}`);
+    view.print(`live page  ${address}`);
     if (hasDesktop(process.env)) openBrowser(address, warn);
   };
   watchBeside(directory, opened, warn);
@@ -214,10 +184,7 @@ async function report(
   const curves = curveLines(metrics, width);
   const inWords = answersLines(answers.base, answers.trained, width);
   const lines = [
-    ...table,
-    ...(table.length > 0 ? [''] : []),
-    ...curves,
-    ...(curves.length > 0 ? [''] : []),
+    ...[table, curves].flatMap((block) => (block.length > 0 ? [...block, ''] : [])),
     ...closingLines(summary, metrics).flatMap((line) => wrapWords(line, columns, CLOSING_INDENT)),
     ...(inWords.length > 0 ? ['', ...inWords] : []),
     '',

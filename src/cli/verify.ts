@@ -10,7 +10,7 @@ import type { PresetName } from '#verify/options';
 import { BadConfig, optionsFromConfig } from '../grading/config';
 import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
-import { InOrder, type LineOrProblem, openInput, parseLinesAsTheyCome } from './jsonl';
+import { InOrder, type JsonLine, openInput, parseLinesAsTheyCome } from './jsonl';
 import { isRecord } from '../base/json';
 import { addJudgeOptions, type JudgeFlags, judgingSettings, rememberJudge } from './judge';
 import { printJsonLine, printNote } from './output';
@@ -24,24 +24,16 @@ interface JudgedItem {
   problem: Problem;
 }
 
-interface BadLine {
-  error: string;
-  line: number;
-}
-
-type Entry = GradingItem | JudgedItem | BadLine;
+type Entry = GradingItem | JudgedItem | { error: string; line: number };
 
 type Preset = PresetName | 'last-box';
 
-const isBad = (entry: Entry): entry is BadLine => 'error' in entry;
+const isBad = (entry: Entry) => 'error' in entry;
 
-function readEntry(read: LineOrProblem, preset: Preset): Entry {
-  const { line } = read;
-  if ('problem' in read) return { error: read.problem, line };
-  const { value } = read;
-  if (!isRecord(value)) {
-    return { error: 'not an object; expected {"gold": "...", "pred": "..."}.', line };
-  }
+const NO_OBJECT = 'not an object; expected {"gold": "...", "pred": "..."}.';
+
+function readEntry({ line, value }: JsonLine, preset: Preset): Entry {
+  if (!isRecord(value)) return { error: NO_OBJECT, line };
   const { gold, pred, config } = value;
   for (const [name, text] of Object.entries({ gold, pred })) {
     if (typeof text !== 'string') return { error: `"${name}" must be a string.`, line };
@@ -59,12 +51,9 @@ function readEntry(read: LineOrProblem, preset: Preset): Entry {
   return { gold: gold as string, pred: pred as string, config, preset };
 }
 
-function readJudged(read: LineOrProblem, needsGold: boolean): Entry {
-  const { line } = read;
-  if ('problem' in read) return { error: read.problem, line };
-  if (!isRecord(read.value))
-    return { error: 'not an object; expected {"gold": "...", "pred": "..."}.', line };
-  const { gold = null, pred, row = {} } = read.value;
+function readJudged({ line, value }: JsonLine, needsGold: boolean): Entry {
+  if (!isRecord(value)) return { error: NO_OBJECT, line };
+  const { gold = null, pred, row = {} } = value;
   if (typeof pred !== 'string') return { error: '"pred" must be a string.', line };
   if (typeof gold !== 'string' && (gold !== null || needsGold))
     return { error: '"gold" must be a string.', line };
@@ -73,13 +62,11 @@ function readJudged(read: LineOrProblem, needsGold: boolean): Entry {
 }
 
 /** The lines that have arrived, in batches for one process each. */
-async function* batches(
-  path: string | undefined,
-  read: (line: LineOrProblem) => Entry,
-): AsyncGenerator<Entry[]> {
+async function* batches(path: string | undefined, read: (line: JsonLine) => Entry): AsyncGenerator<Entry[]> {
   for await (const lines of parseLinesAsTheyCome(await openInput(path))) {
     for (let start = 0; start < lines.length; start += BATCH_LINES) {
-      yield lines.slice(start, start + BATCH_LINES).map(read);
+      const batch = lines.slice(start, start + BATCH_LINES);
+      yield batch.map((one) => ('problem' in one ? { error: one.problem, line: one.line } : read(one)));
     }
   }
 }
@@ -123,7 +110,7 @@ async function verify(file: string | undefined, flags: VerifyFlags): Promise<voi
     const judge = name === undefined ? null : await openJudge(judging, undefined, signal);
     const judged = judge === null ? byPool(pool) : byJudge(judge.training);
     const { needsGold } = referenceRule(judging);
-    const read = (line: LineOrProblem) =>
+    const read = (line: JsonLine) =>
       judge === null ? readEntry(line, preset ?? 'math-verify') : readJudged(line, needsGold);
     try {
       let bad = 0;

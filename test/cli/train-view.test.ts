@@ -1,8 +1,7 @@
 import { resolveConfig } from '../../src/config';
-import { answersLines } from '../../src/cli/view/answers';
+import { answersLines, summaryTable } from '../../src/cli/view/closing';
 import { change } from '../../src/cli/view/format';
 import { ProgressView } from '../../src/cli/view/progress';
-import { summaryTable } from '../../src/cli/view/summary';
 import type { EvalSummary } from '../../src/eval';
 import { duration, percent } from '../../src/base/text';
 import type { Evaluation, RunSummary, TrainEvent } from '../../src/train';

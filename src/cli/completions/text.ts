@@ -43,9 +43,7 @@ function byProblem(rows: readonly StoredCompletion[]): StoredCompletion[][] {
   const groups = new Map<string, StoredCompletion[]>();
   for (const row of rows) {
     const key = `${row.promptIndex} ${row.problemId}`;
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [row]);
-    else group.push(row);
+    groups.set(key, [...(groups.get(key) ?? []), row]);
   }
   return [...groups.values()];
 }

@@ -3,7 +3,10 @@ import type { PairedFigure, PairedTokens } from '../../eval';
 import { formatTable } from '../table';
 import { points } from '../view/format';
 import type { ComparedFiles } from './files';
-import { pValue, percentOf, tokensOf } from './numbers';
+import { percentOf, tokensOf } from './tables';
+
+/** `p = 0.031`, `p < 0.001`. */
+const pValue = (p: number): string => (p < 0.001 ? 'p < 0.001' : `p = ${p.toFixed(3)}`);
 
 const tokens = (value: number): string => (value > 0 ? `+${tokensOf(value)}` : tokensOf(value));
 

@@ -97,30 +97,37 @@ function filesIn(folder: string): Map<string, string> {
   );
 }
 
+/** The files of a folder by benchmark; null for a file. */
+function folderOf(path: string): Map<string, string> | null {
+  try {
+    if (!statSync(path).isDirectory()) return null;
+  } catch (cause) {
+    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(cause)}`, { cause });
+  }
+  return filesIn(path);
+}
+
+/** The file that belongs with `file`. */
+function partnerIn(files: Map<string, string>, file: string): string {
+  const benchmark = recordOf(file)?.settings.benchmark;
+  const found = files.size === 1 ? [...files.values()][0] : files.get(String(benchmark));
+  if (found !== undefined) return found;
+  throw new AcoerError(
+    'BAD_INPUT',
+    `${file} matches none of ${[...files.values()].join(', ')}; name two files.`,
+  );
+}
+
 /** Pairs the files of both sides by benchmark; a single file takes the benchmark of the other side. */
 function pairFiles(a: string, b: string): { benchmark: string | null; files: [string, string] }[] {
-  const isFolder = (path: string): boolean => {
-    try {
-      return statSync(path).isDirectory();
-    } catch (cause) {
-      throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(cause)}`, { cause });
-    }
-  };
-  const side = (path: string): Map<string, string> | string => (isFolder(path) ? filesIn(path) : path);
-  const [first, second] = [side(a), side(b)];
-  if (typeof first === 'string' && typeof second === 'string') return [{ benchmark: null, files: [a, b] }];
-  const other = (files: Map<string, string>, file: string): string => {
-    const benchmark = recordOf(file)?.settings.benchmark;
-    const found = files.size === 1 ? [...files.values()][0] : files.get(String(benchmark));
-    if (found !== undefined) return found;
-    throw new AcoerError(
-      'BAD_INPUT',
-      `${file} matches none of ${[...files.values()].join(', ')}; name two files.`,
-    );
-  };
-  if (typeof first === 'string')
-    return [{ benchmark: null, files: [first, other(second as Map<string, string>, first)] }];
-  if (typeof second === 'string') return [{ benchmark: null, files: [other(first, second), second] }];
+  const [first, second] = [folderOf(a), folderOf(b)];
+  if (first === null || second === null) {
+    const files: [string, string] = [
+      first === null ? a : partnerIn(first, b),
+      second === null ? b : partnerIn(second, a),
+    ];
+    return [{ benchmark: null, files }];
+  }
   const shared = [...first.keys()].filter((benchmark) => second.has(benchmark));
   if (shared.length > 0) {
     return shared.map((benchmark) => ({ benchmark, files: [first.get(benchmark)!, second.get(benchmark)!] }));

@@ -1,11 +1,35 @@
 /** Evaluations as tables: a single one in full, several in the layout of the paper's tables 3 and 4. */
-import type { EvalReport } from '../../eval';
+import type { EvalReport, Interval } from '../../eval';
 import { isPaperBenchmark, PAPER_BENCHMARKS, PAPER_TABLE_3, PAPER_TABLE_4 } from '../../eval/paper';
-import { grouped } from '../../base/text';
+import { grouped, percent } from '../../base/text';
 import { formatTable } from '../table';
 import { change } from '../view/format';
-import { answersOf, percentOf, percentRange, tokenRange, tokensOf, wholeTokens } from './numbers';
 import type { Evaluated } from './run';
+
+/** A number that a file lacks. */
+const UNKNOWN = '-';
+
+export const percentOf = (fraction: number): string => (Number.isNaN(fraction) ? UNKNOWN : percent(fraction));
+
+export const tokensOf = (tokens: number): string => (Number.isNaN(tokens) ? UNKNOWN : tokens.toFixed(1));
+
+/** `79.1-85.0`. */
+function range({ low, high }: Interval, text: (end: number) => string): string {
+  return Number.isNaN(low) ? UNKNOWN : `${text(low)}-${text(high)}`;
+}
+
+const percentRange = (interval: Interval): string => range(interval, (end) => (100 * end).toFixed(1));
+const tokenRange = (interval: Interval): string => range(interval, (end) => end.toFixed(1));
+
+/** Mean total tokens with the change from the base, as in the paper's table 3. */
+function wholeTokens(tokens: number, base?: number): string {
+  if (Number.isNaN(tokens)) return UNKNOWN;
+  const text = grouped(Math.round(tokens));
+  return base === undefined || Number.isNaN(base) || base === 0 ? text : `${text} (${change(base, tokens)})`;
+}
+
+const answersOf = (report: EvalReport): string =>
+  report.n === report.problems ? `${report.n}` : `${report.n} to ${report.problems} problems`;
 
 function levelTable(report: EvalReport): string {
   const row = (name: string, s: EvalReport | EvalReport['perLevel'][string]): string[] => [
@@ -24,19 +48,21 @@ function levelTable(report: EvalReport): string {
   ]);
 }
 
+const fact = (name: string, text: string): string => `${name.padEnd(17)}${text}`;
+
 function lengthLine(name: 'thinking' | 'total', report: EvalReport): string {
   const key = `${name}Tokens` as const;
   const medianKey = `median${name === 'thinking' ? 'Thinking' : 'Total'}Tokens` as const;
   const { intervals } = report;
   const mean = `mean ${tokensOf(report[key])} (95% ${tokenRange(intervals[key])})`;
   const median = `median ${tokensOf(report[medianKey])} (${tokenRange(intervals[medianKey])})`;
-  return `${name} tokens`.padEnd(17) + `${mean}, ${median}`;
+  return fact(`${name} tokens`, `${mean}, ${median}`);
 }
 
 function sideLine(name: 'correct' | 'incorrect', report: EvalReport): string {
   const { n, thinkingTokens, totalTokens } = report[name];
   const lengths = `${tokensOf(thinkingTokens)} thinking tokens, ${tokensOf(totalTokens)} in total`;
-  return name.padEnd(17) + (n === 0 ? '0 answers' : `${n} answers, ${lengths}`);
+  return fact(name, n === 0 ? '0 answers' : `${n} answers, ${lengths}`);
 }
 
 /** Counts of completions that were neither correct nor incorrect, if there are any. */
@@ -47,12 +73,12 @@ function statusLine({ statuses }: EvalReport): string[] {
     [statuses['gold-unparseable'], 'to problems whose reference answer cannot be parsed'],
   ] as const;
   const there = parts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
-  return there.length === 0 ? [] : [`${'of these'.padEnd(17)}${there.join(', ')}`];
+  return there.length === 0 ? [] : [fact('of these', there.join(', '))];
 }
 
 /** How many answers only the paper's rule finds, if there are any. */
 function openThinkingLine({ openThinking: { answers, correct } }: EvalReport): string[] {
-  return answers === 0 ? [] : [`${'open thinking'.padEnd(17)}${answers} answers, ${correct} of them correct`];
+  return answers === 0 ? [] : [fact('open thinking', `${answers} answers, ${correct} of them correct`)];
 }
 
 function samplesTable({ atK }: EvalReport): string[] {
@@ -68,16 +94,19 @@ export function fullReport(report: EvalReport & { judge: string }): string {
   return [
     levelTable(report),
     '',
-    `${'judge'.padEnd(17)}${report.judge}`,
-    `${'answers'.padEnd(17)}${answersOf(report)}, accuracy ${percentOf(report.accuracy)} (95% ${percentRange(intervals.accuracy)})`,
+    fact('judge', report.judge),
+    fact(
+      'answers',
+      `${answersOf(report)}, accuracy ${percentOf(report.accuracy)} (95% ${percentRange(intervals.accuracy)})`,
+    ),
     lengthLine('thinking', report),
     lengthLine('total', report),
-    `${'per 1K tokens'.padEnd(17)}accuracy ${perThousand}`,
+    fact('per 1K tokens', `accuracy ${perThousand}`),
     sideLine('correct', report),
     sideLine('incorrect', report),
     ...statusLine(report),
     ...openThinkingLine(report),
-    `${'cut off'.padEnd(17)}${percentOf(report.truncated)} by the token limit`,
+    fact('cut off', `${percentOf(report.truncated)} by the token limit`),
     ...samplesTable(report),
     '',
   ].join('\n');
@@ -85,12 +114,6 @@ export function fullReport(report: EvalReport & { judge: string }): string {
 
 const titleOf = (benchmark: string): string =>
   isPaperBenchmark(benchmark) ? PAPER_BENCHMARKS[benchmark] : benchmark;
-
-interface TableRow {
-  method: string;
-  mark: string;
-  cells: Map<string, Evaluated>;
-}
 
 const namesIn = (evaluated: readonly Evaluated[], key: 'label' | 'benchmark'): string[] => [
   ...new Set(evaluated.map((one) => one[key])),
@@ -118,30 +141,19 @@ function marksOf(evaluated: readonly Evaluated[]): Map<string, string> {
   return marks;
 }
 
-function rowsOf(evaluated: readonly Evaluated[]): TableRow[] {
-  const marks = marksOf(evaluated);
-  return namesIn(evaluated, 'label').map((label) => {
-    const own = evaluated.filter((one) => one.label === label);
-    return {
-      method: label,
-      mark: marks.get(label) ?? '',
-      cells: new Map(own.map((one) => [one.benchmark, one])),
-    };
-  });
-}
-
 /** Methods by benchmarks: accuracy with its interval, mean total tokens with the change from the base. */
 function methodTable(evaluated: readonly Evaluated[]): string {
   const benchmarks = namesIn(evaluated, 'benchmark');
-  const rows = rowsOf(evaluated);
-  const base = rows.find(({ method }) => method === 'base');
+  const marks = marksOf(evaluated);
+  const of = (label: string, name: string) =>
+    evaluated.find((one) => one.label === label && one.benchmark === name);
   const header = benchmarks.flatMap((name) => [`${titleOf(name)} acc`, '95%', 'tokens']);
-  const body = rows.map(({ method, mark, cells }) => [
-    method,
-    mark,
+  const body = namesIn(evaluated, 'label').map((label) => [
+    label,
+    marks.get(label) ?? '',
     ...benchmarks.flatMap((name) => {
-      const { accuracy, intervals, totalTokens } = cells.get(name)!;
-      const before = method === 'base' ? undefined : base?.cells.get(name)?.totalTokens;
+      const { accuracy, intervals, totalTokens } = of(label, name)!;
+      const before = label === 'base' ? undefined : of('base', name)?.totalTokens;
       return [percentOf(accuracy), percentRange(intervals.accuracy), wholeTokens(totalTokens, before)];
     }),
   ]);
@@ -179,15 +191,13 @@ function levelComparison(benchmark: string, evaluated: readonly Evaluated[]): st
       const { accuracy, totalTokens, intervals } = one.perLevel[level]!;
       const before = base === undefined || one === base ? NaN : base.perLevel[level]!.totalTokens;
       const delta = Number.isNaN(before) ? '' : change(before, totalTokens);
-      const name = i === 0 ? level : '';
-      return [
-        name,
-        one.label,
+      const figures = [
         percentOf(accuracy),
         percentRange(intervals.accuracy),
         wholeTokens(totalTokens),
         delta,
       ];
+      return [i === 0 ? level : '', one.label, ...figures];
     }),
   );
   const header = ['level', 'method', 'accuracy', '95%', 'tokens', 'change'];
@@ -196,15 +206,13 @@ function levelComparison(benchmark: string, evaluated: readonly Evaluated[]): st
 
 export function paperTable4(benchmarks: readonly string[]): string[] {
   if (!benchmarks.includes('math500')) return [];
+  const figures = ({ accuracy, tokens }: Record<'accuracy' | 'tokens', number>) => [
+    `${accuracy.toFixed(1)}%`,
+    grouped(tokens),
+  ];
   const body = PAPER_TABLE_4.flatMap(({ level, base, acoer }) => [
-    [level, 'Base', `${base.accuracy.toFixed(1)}%`, grouped(base.tokens), ''],
-    [
-      '',
-      'ACOER @1200',
-      `${acoer.accuracy.toFixed(1)}%`,
-      grouped(acoer.tokens),
-      change(base.tokens, acoer.tokens),
-    ],
+    [level, 'Base', ...figures(base), ''],
+    ['', 'ACOER @1200', ...figures(acoer), change(base.tokens, acoer.tokens)],
   ]);
   return [
     '',

@@ -2,32 +2,22 @@
 import type { CompletionRow, StoredCompletion, StoredReward } from '../../run';
 import { grouped } from '../../base/text';
 import { opensThinking, partsOf } from '../../base/transcript';
-import type { VerdictStatus } from '../../base/types';
+import type { Problem } from '../../base/types';
 import { printable, printableLine } from '../../base/printable';
 import type { Colors } from './colors';
 import { cutMiddle, type Keep } from './cut';
 import { wrapFields, wrapHard } from './text';
 
 /** The problem a completion belongs to. */
-export interface ShownProblem {
-  id: string;
-  level: string | null;
-  gold: string | null;
-  question: string;
-}
+export type ShownProblem = Pick<Problem, 'id' | 'level' | 'gold' | 'question'>;
 
-export interface ShownCompletion {
-  sample: number;
+type Judged = 'status' | 'extracted' | 'scored';
+type Measured = 'sample' | 'thinkingTokens' | 'thinkingClosed' | 'totalTokens' | 'finish';
+
+export interface ShownCompletion extends Pick<StoredCompletion, Judged | Measured> {
   text: string;
   /** The prompt ended inside `<think>`. */
   thinkOpened: boolean;
-  status: VerdictStatus;
-  extracted: string | null;
-  thinkingTokens: number;
-  thinkingClosed: boolean;
-  totalTokens: number;
-  finish: 'stop' | 'length' | 'cancelled';
-  scored?: StoredReward;
 }
 
 export interface CompletionStyle {

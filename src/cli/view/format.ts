@@ -1,5 +1,6 @@
 /** Formats times, changes and counts for people. */
 import { grouped } from '../../base/text';
+import type { HealthChange } from '../../monitor';
 
 /** A relative change in percent with its sign; empty if the value before was 0. */
 export function change(before: number, after: number): string {
@@ -15,3 +16,7 @@ export const points = (difference: number): string =>
 export function count(value: number, noun: string): string {
   return `${grouped(value)} ${noun}${value === 1 ? '' : 's'}`;
 }
+
+/** A change of the collapse monitor's state as printed by runs and `acoer monitor`. */
+export const healthLine = ({ step, from, to, reason }: HealthChange): string =>
+  `step ${step}: ${from} -> ${to}. ${reason}`;

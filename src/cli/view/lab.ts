@@ -11,6 +11,7 @@ import {
   type LabReport,
   type LengthWeight,
   type PairPoint,
+  type RecordedSummary,
   type RewardReport,
 } from '../../lab';
 import { alignTable } from '../table';
@@ -38,8 +39,8 @@ const perThousand = (slope: number | null | undefined): string =>
 const order = (value: number | null): string =>
   value === null ? '-' : (value + 0).toFixed(2).replace('-0.00', '0.00');
 
-function titled(title: string, notes: readonly string[], rows: readonly (readonly string[])[]): string[] {
-  return [title, ...notes.flatMap((note) => wrapWords(note, WIDTH)), '', ...alignTable(rows), ''];
+function titled(title: string, note: string | null, rows: readonly (readonly string[])[]): string[] {
+  return [title, ...(note === null ? [] : wrapWords(note, WIDTH)), '', ...alignTable(rows), ''];
 }
 
 function header(report: LabReport): string[] {
@@ -81,11 +82,11 @@ function answerTable({ rewards }: LabReport): string[] {
   const cell = ({ reward, advantage }: LabAnswer) =>
     `${reward.toFixed(3)} ${advantage < 0 ? '' : '+'}${advantage.toFixed(2)}`;
   const rows = rewards.map((report) => [report.name, ...shown(report).map(cell)]);
-  return titled(
-    'REWARD AND ADVANTAGE of answers in a mixed group, format included',
-    [],
-    [head, lengths, ...rows],
-  );
+  return titled('REWARD AND ADVANTAGE of answers in a mixed group, format included', null, [
+    head,
+    lengths,
+    ...rows,
+  ]);
 }
 
 const factorName = (factor: number) => (factor === 1 ? 'spread x1' : `1/${1 / factor}`);
@@ -119,9 +120,7 @@ function pressureTable({ rewards }: LabReport): string[] {
   return [
     ...titled(
       'PRESSURE ON LENGTH: d(advantage)/d(own length) per 1,000 tokens, mean over the answers',
-      [
-        'mixed: in the mixed group; dr/dl / C: its approximation in section 4.2, C = sqrt(p(1-p)). spread: in a group of that class alone, as its lengths move towards their mean. order k: without epsilon it grows as 1/spread^k (Proposition 1: 1; constant: 0).',
-      ],
+      'mixed: in the mixed group; dr/dl / C: its approximation in section 4.2, C = sqrt(p(1-p)). spread: in a group of that class alone, as its lengths move towards their mean. order k: without epsilon it grows as 1/spread^k (Proposition 1: 1; constant: 0).',
       [head, ...rows],
     ),
     ...(rest.length > 0 ? [...wrapWords(`No slope at these lengths: ${rest.join(', ')}.`, WIDTH), ''] : []),
@@ -162,9 +161,7 @@ function pairTable({ rewards }: LabReport): string[] {
   );
   return titled(
     'PROPOSITION 1: two answers of one class (G = 2), at various distances in tokens',
-    [
-      '|A| is bounded: by 1 with the population std of the proposition, by 0.707 with the sample std that GRPO uses. What diverges is the advantage per token between the two. no eps: at 1 token, without epsilon. Rewards that treat both alike are left out.',
-    ],
+    '|A| is bounded: by 1 with the population std of the proposition, by 0.707 with the sample std that GRPO uses. What diverges is the advantage per token between the two. no eps: at 1 token, without epsilon. Rewards that treat both alike are left out.',
     [head, ...rows],
   );
 }
@@ -196,12 +193,15 @@ function weightTable({ rewards, settings }: LabReport): string[] {
   if (rows.length === 0) return [];
   return titled(
     'WHAT IS LEFT OF THE LENGTH WEIGHT after dividing by std + epsilon',
-    [
-      `s: std of the rewards in a group of correct answers alone, S: in the mixed group. hold: the fraction of a small relative change of the weight (alpha; x1: of everything length earns) that reaches the pressure on length. mixed: hold in the mixed group at epsilon ${settings.epsilon}. Then for each epsilon, for correct answers alone: hold = eps/(s + eps), and how strongly such a group presses compared with the mixed one, s/(s + eps) : S/(S + eps).`,
-    ],
+    `s: std of the rewards in a group of correct answers alone, S: in the mixed group. hold: the fraction of a small relative change of the weight (alpha; x1: of everything length earns) that reaches the pressure on length. mixed: hold in the mixed group at epsilon ${settings.epsilon}. Then for each epsilon, for correct answers alone: hold = eps/(s + eps), and how strongly such a group presses compared with the mixed one, s/(s + eps) : S/(S + eps).`,
     [head, ...rows],
   );
 }
+
+const sharesRow = ({ mixed, allIncorrect, allCorrect }: RecordedSummary['shares']): string[] => {
+  const [first, second, last] = [mixed, allIncorrect, allCorrect].map((share) => percent(share, 2));
+  return ['recorded', first!, second!, '', last!, ''];
+};
 
 function compositionTable({ compositions, groupSize, recorded }: LabReport): string[] {
   const chance = (value: number) => (value >= 1e-4 ? percent(value, 2) : short(value));
@@ -213,23 +213,10 @@ function compositionTable({ compositions, groupSize, recorded }: LabReport): str
     chance(row.allCorrect),
     row.C.toFixed(3),
   ]);
-  const shares = recorded?.shares;
-  const found =
-    shares === undefined
-      ? []
-      : [
-          [
-            'recorded',
-            percent(shares.mixed, 2),
-            percent(shares.allIncorrect, 2),
-            '',
-            percent(shares.allCorrect, 2),
-            '',
-          ],
-        ];
+  const found = recorded === null ? [] : [sharesRow(recorded.shares)];
   return titled(
     `GROUP COMPOSITION (appendix F): probabilities for groups of ${groupSize}, and C, the std of 0/1 rewards`,
-    [],
+    null,
     [['accuracy', 'mixed', 'all incorrect', 'mostly incorrect', 'all correct', 'C'], ...rows, ...found],
   );
 }
@@ -241,14 +228,14 @@ function recordedTable({ rewards, recorded }: LabReport): string[] {
     CLASSES.map((kind) => [
       name,
       kind,
-      own!.reward[kind] === null ? '-' : own!.reward[kind].toFixed(3),
-      own!.advantage[kind] === null ? '-' : own!.advantage[kind].toFixed(3),
+      own!.reward[kind]?.toFixed(3) ?? '-',
+      own!.advantage[kind]?.toFixed(3) ?? '-',
       perThousand(own!.advantageSlope.mixed[kind]),
       perThousand(own!.advantageSlope[homogeneousOf(kind)][kind]),
       percent(own!.fracZeroStd),
     ]),
   );
-  return titled('THE RECORDED GROUPS: means; dA/dl per 1,000 tokens', [], [head, ...rows]);
+  return titled('THE RECORDED GROUPS: means; dA/dl per 1,000 tokens', null, [head, ...rows]);
 }
 
 const pathwayName = ({ prediction: { pathways, guarded } }: RewardReport): string =>
@@ -261,15 +248,9 @@ function predictionLines({ rewards }: LabReport): string[] {
     const reason = wrapWords(report.prediction.reason, WIDTH - start.length);
     return reason.map((line, i) => (i === 0 ? start : ' '.repeat(start.length)) + line);
   });
-  const notes = [
-    'Pathway 1: incorrect answers have a length slope. Pathway 2: correct answers have one. Guarded: the pressure on correct answers decreases when accuracy falls.',
-  ];
-  return [
-    'PREDICTED COLLAPSE PATHWAYS (section 4.2)',
-    ...notes.flatMap((note) => wrapWords(note, WIDTH)),
-    '',
-    ...lines,
-  ];
+  const note =
+    'Pathway 1: incorrect answers have a length slope. Pathway 2: correct answers have one. Guarded: the pressure on correct answers decreases when accuracy falls.';
+  return ['PREDICTED COLLAPSE PATHWAYS (section 4.2)', ...wrapWords(note, WIDTH), '', ...lines];
 }
 
 /** The whole report as text. */

@@ -1,18 +1,18 @@
 /** A run's output while it trains: lines that stay and, on a terminal, a live block below them. */
+import type { Config } from '../../config';
 import type { KnownMetrics } from '../../base/metric-names';
+import { warmupSteps } from '../../grpo/schedule';
 import type { AcceptedChange, Rollback } from '../../run';
 import { gigabytes, grouped, percent } from '../../base/text';
 import type { TrainEvent } from '../../train';
 import { DownloadView } from '../download';
 import { printableMessage } from '../../base/printable';
-import type { Answer } from './answers';
+import type { Answer } from './closing';
 import { colorsOf, isTerminal, type Colors } from './colors';
 import { completionLines, problemLines, shownSample } from './completion';
 import { KEEP_QUESTION, KEEP_SAMPLE } from './cut';
-import { healthLine } from './health';
-import { stepLine } from './line';
-import { liveLines } from './live';
-import { planLines } from './plan';
+import { count, healthLine } from './format';
+import { liveLines, stepLine } from './live';
 import { EVALUATED, ProgressState } from './progress-state';
 import { LiveRegion, lineWidth, type SharedStream } from './terminal';
 import { wrapWords } from './text';
@@ -25,6 +25,32 @@ const rollbackLine = ({ number, from, to, pressure }: Rollback) =>
 
 const acceptedLine = ({ step, files }: AcceptedChange) =>
   `accepted   another reward file from step ${step + 1} on: ${files.join('; ')}`;
+
+function rewardText({ reward, formatWeight }: Config): string {
+  const entries = typeof reward === 'string' ? [{ name: reward, weight: 1 }] : reward;
+  const all = [...entries, ...(formatWeight > 0 ? [{ name: 'format', weight: formatWeight }] : [])];
+  return all.map(({ name, weight }) => (weight === 1 ? name : `${weight} x ${name}`)).join(' + ');
+}
+
+/** What the run is going to do. */
+function planLines(config: Config): string[] {
+  const { promptsPerStep, numGenerations, stepsPerGeneration, numIterations } = config;
+  const perUpdate = promptsPerStep * numGenerations;
+  const warmup = warmupSteps(config.warmupRatio, config.maxSteps);
+  const lines = [
+    `reward     ${rewardText(config)}`,
+    `each step  ${count(promptsPerStep, 'prompt')} x ${grouped(numGenerations)} completions = ${grouped(perUpdate)}, up to ${grouped(config.maxCompletionLength)} tokens each`,
+    `training   ${count(config.maxSteps, 'step')}, ${config.lossType} loss, rate ${config.learningRate} ${config.lrSchedulerType} after ${warmup} warm-up, LoRA rank ${config.loraRank}, seed ${config.seed}`,
+  ];
+  if (stepsPerGeneration * numIterations > 1) {
+    const completions = perUpdate * stepsPerGeneration;
+    const updates = stepsPerGeneration * numIterations;
+    lines.push(
+      `generation ${grouped(completions)} completions together, used for ${count(updates, 'update')}`,
+    );
+  }
+  return lines;
+}
 
 /** Nobody reads a line for each of many fast steps, so only every tenth stays. */
 const STAYS_EVERY = 10;
@@ -177,11 +203,7 @@ export class ProgressView {
   }
 
   /** Prints a line that stays, wrapped and indented on a narrow terminal. */
-  note(text: string): void {
-    this.print(text);
-  }
-
-  private print(text: string, paint: (line: string) => string = (line) => line): void {
+  print(text: string, paint: (line: string) => string = (line) => line): void {
     const lines = printableMessage(text).split('\n');
     this.printLines(lines.flatMap((line) => wrapWords(line, this.width, INDENT)).map(paint));
   }
