@@ -153,6 +153,10 @@ export class EvaluationFolder implements Disposable {
     this.made = !existsSync(path);
     try {
       makeFolders(path);
+    } catch (error) {
+      throw cannotWrite(path, error);
+    }
+    try {
       this.lock = RunLock.acquire(path);
     } catch (error) {
       throw error instanceof AcoerError ? error : cannotWrite(path, error);
