@@ -1,6 +1,4 @@
-/**
- * Parses the text of an answer into what is compared: a key for identical writing, the words, and the tree.
- */
+/** From the text of an answer to what is compared: a key, words and a tree. */
 import { mapChildren, type Node, some } from './ast';
 import { LETTER_UNITS, TEXT_COMMAND } from './lexicon';
 import { MAX_ANSWER_CHARS } from './budget';
@@ -14,7 +12,7 @@ import { defined } from './definitions';
 import { type Choice, choiceOf } from './choices';
 import { withNames, withPoints } from './named-parts';
 import { plainSpelling } from './spelling';
-import { attempt, NotParsed, type Token, tokenize, tokenKey } from './tokens';
+import { attempt, CLOSING, NotParsed, OPENING, type Token, tokenize, tokenKey } from './tokens';
 
 export interface Answer {
   /** Answers with equal keys are the same up to layout. */
@@ -33,14 +31,8 @@ export interface Answer {
 
 /** Never throws. */
 export function parseAnswer(text: string, options: ParseOptions): Answer {
-  const nothing: Answer = {
-    key: text.trim(),
-    words: null,
-    spelled: false,
-    node: null,
-    withoutUnit: null,
-    choice: null,
-  };
+  const unread = { words: null, spelled: false, node: null, withoutUnit: null, choice: null };
+  const nothing: Answer = { key: text.trim(), ...unread };
   if (text.length > MAX_ANSWER_CHARS) return nothing;
   try {
     const plain = plainSpelling(text);
@@ -97,12 +89,8 @@ function partEquations(tokens: readonly Token[]): Token[] {
     open += token.t === 'begin' ? 1 : token.t === 'end' ? -1 : 0;
     const end = tokens.findIndex((later, k) => k > i && (later.wide === true || later.t === 'sep'));
     const after = token.wide === true ? tokens.slice(i, end < 0 ? undefined : end) : [];
-    if (
-      open === 0 &&
-      after.slice(1).some(isRelation) &&
-      !isRelation(token) &&
-      tokens.slice(since, i).some(isRelation)
-    ) {
+    const between = [tokens.slice(since, i), after.slice(1)].every((part) => part.some(isRelation));
+    if (open === 0 && between && !isRelation(token)) {
       out.push({ t: 'sep', v: ',', space: true });
       since = i;
     }
@@ -238,10 +226,7 @@ function parseTokens(tokens: readonly Token[], options: ParseOptions): Node {
 
 const finished = (node: Node): Node => withNames(withPoints(expandSigns(resolveApproximations(node))));
 
-/**
- * `\\max f(x) = 12`: a left side that does not parse is the name of the right side. If the middle of a longer
- * chain does not parse, the last side counts.
- */
+/** `\max f(x) = 12`: a left side that does not parse names the right one; of a chain the last side counts. */
 function namedValues(tokens: readonly Token[], options: ParseOptions): Node {
   const items = topLevelItems(tokens);
   const nodes = items.map((item): Node => {
@@ -264,8 +249,8 @@ function topLevelItems(tokens: readonly Token[]): Token[][] {
   const items: Token[][] = [[]];
   let depth = 0;
   for (const token of tokens) {
-    if (token.t === 'begin' || (token.t !== 'text' && ['(', '[', '{', '{set'].includes(token.v))) depth++;
-    else if (token.t === 'end' || (token.t !== 'text' && [')', ']', '}', '}set'].includes(token.v))) depth--;
+    if (token.t === 'begin' || (token.t !== 'text' && OPENING.has(token.v))) depth++;
+    else if (token.t === 'end' || (token.t !== 'text' && CLOSING.has(token.v))) depth--;
     if (token.t === 'sep' && depth === 0) items.push([]);
     else items.at(-1)!.push(token);
   }
@@ -275,8 +260,7 @@ function topLevelItems(tokens: readonly Token[]): Token[][] {
 function assemble(groups: Node[][]): Node {
   if (groups.length === 1)
     return groups[0]!.length === 1 ? groups[0]![0]! : { kind: 'set', items: groups[0]! };
-  if (groups.every((group) => group.length === 1))
-    return { kind: 'set', items: groups.map((group) => group[0]!) };
+  if (groups.every((group) => group.length === 1)) return { kind: 'set', items: groups.flat() };
   return {
     kind: 'set',
     items: groups.map((items): Node => ({ kind: 'tuple', open: '(', close: ')', items })),
@@ -299,6 +283,7 @@ export function isNameLike(node: Node): boolean {
     case 'sym':
     case 'apply':
     case 'text':
+    case 'bigop':
       return true;
     case 'const':
       return node.name === 'e' || node.name === 'i';
@@ -308,8 +293,6 @@ export function isNameLike(node: Node): boolean {
       return node.terms.every(isNameLike);
     case 'div':
       return isNameLike(node.top) && isNameLike(node.bottom);
-    case 'bigop':
-      return true;
     case 'fn':
       if (['gcd', 'lcm', 'max', 'min'].includes(node.name))
         return node.args.every((arg) => arg.kind === 'num' || isNameLike(arg));

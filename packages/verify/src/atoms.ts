@@ -1,7 +1,4 @@
-/**
- * The atoms of an expression: numbers, names, groups and commands, with their subscripts, powers and
- * postfixes.
- */
+/** Atoms: numbers, names, groups and commands, with subscripts, powers and postfixes. */
 import { fn, type Node } from './ast';
 import { UNNAMED } from './bound';
 import { FUNCTIONS, GREEK, VARIADIC } from './lexicon';

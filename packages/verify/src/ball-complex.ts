@@ -17,9 +17,7 @@ export const I: ComplexBall = { re: ZERO, im: ONE };
 
 const MAX_POWER = 1_024;
 
-/**
- * Operations to `bits` binary digits. Each throws Unknown where it is undefined or more digits are needed.
- */
+/** Operations to `bits` binary digits; Unknown where one is undefined or needs more digits. */
 export class Arithmetic {
   constructor(readonly bits: number) {}
 
@@ -168,9 +166,7 @@ export class Arithmetic {
       if (B.hasZero(rest.re) && B.radiusOf(rest.re) > -this.bits / 2) throw new Unknown();
       const slack = B.hasZero(rest.re) ? B.sqrt({ ...rest.re, m: 0n }, this.bits) : ZERO;
       const value = F.angle(z.re, root, this.bits);
-      return real({
-        ...B.add(value, { m: 0n, r: B.isZero(slack) ? 0n : slack.m + slack.r, e: slack.e }, this.bits),
-      });
+      return real(B.add(value, { m: 0n, r: slack.m + slack.r, e: slack.e }, this.bits));
     }
     const w = this.log(this.add(this.multiply(I, z), this.sqrt(rest)));
     return { re: w.im, im: B.negate(w.re) };

@@ -34,22 +34,16 @@ function inverseTangent(k: bigint, places: number, hyperbolic: boolean): bigint 
 }
 
 /** Machin's formula. */
-const piFixed = (places: number): bigint =>
-  constant(
-    'pi',
-    places,
-    (all) => 16n * inverseTangent(5n, all, false) - 4n * inverseTangent(239n, all, false),
-  );
+const machin = (places: number): bigint =>
+  16n * inverseTangent(5n, places, false) - 4n * inverseTangent(239n, places, false);
 
-const ln2Fixed = (places: number): bigint =>
-  constant(
-    'ln2',
-    places,
-    (all) =>
-      18n * inverseTangent(26n, all, true) -
-      2n * inverseTangent(4801n, all, true) +
-      8n * inverseTangent(8749n, all, true),
-  );
+const ln2 = (places: number): bigint =>
+  18n * inverseTangent(26n, places, true) -
+  2n * inverseTangent(4801n, places, true) +
+  8n * inverseTangent(8749n, places, true);
+
+const piFixed = (places: number): bigint => constant('pi', places, machin);
+const ln2Fixed = (places: number): bigint => constant('ln2', places, ln2);
 
 export function pi(bits: number): Ball {
   return { m: piFixed(bits), r: 2n, e: -bits };
@@ -86,9 +80,9 @@ export function exp(x: Ball, bits: number): Ball {
   if (sizeOf(x) > 40) throw new Unknown();
   const places = placesFor(x, bits);
   const { value, error } = fixed(x, places);
-  const ln2 = ln2Fixed(places);
-  const k = nearest(value, ln2);
-  const m = expFixed(value - k * ln2, places);
+  const unit = ln2Fixed(places);
+  const k = nearest(value, unit);
+  const m = expFixed(value - k * unit, places);
   // An absolute error of x is a relative error of e^x.
   const share = error + magnitude(k) + LOST;
   if (bitLength(share) > places - 2) throw new Unknown();
@@ -117,9 +111,9 @@ export function log(x: Ball, bits: number): Ball {
 
 /** e^x for small x of any size: the logarithm of a number near one may be slightly below -1. */
 function expNear(x: bigint, places: number): bigint {
-  const ln2 = ln2Fixed(places);
-  const k = nearest(x, ln2);
-  const value = expFixed(x - k * ln2, places);
+  const unit = ln2Fixed(places);
+  const k = nearest(x, unit);
+  const value = expFixed(x - k * unit, places);
   return k >= 0n ? value << k : value >> -k;
 }
 
@@ -166,10 +160,8 @@ function atan(x: Ball, bits: number): Ball {
   // atan x = 2 atan(x / (1 + sqrt(1 + x^2)))
   for (let i = 0; i < 4; i++) {
     const one = 1n << shift;
-    const root = fixed(
-      sqrt({ m: one + ((small * small) >> shift), r: 0n, e: -places }, places),
-      places,
-    ).value;
+    const inside = { m: one + ((small * small) >> shift), r: 0n, e: -places };
+    const root = fixed(sqrt(inside, places), places).value;
     small = (small << shift) / (one + root);
   }
   const square = (small * small) >> shift;

@@ -1,7 +1,4 @@
-/**
- * Ball arithmetic: real numbers as a midpoint and an error radius over BigInt. Every result contains the true
- * value; the caller chooses how many bits are kept.
- */
+/** Real numbers as a midpoint and a radius over BigInt; every result contains the true value. */
 import { bitLength, magnitude, type Rational } from './rational';
 
 /** Every number from (m - r) 2^e to (m + r) 2^e. */
@@ -124,10 +121,7 @@ export function fixed(x: Ball, places: number): { value: bigint; error: bigint }
   return { value: x.m >> BigInt(-shift), error: x.r === 0n ? 1n : (x.r >> BigInt(-shift)) + 2n };
 }
 
-/**
- * The floor of the value, or the nearest integer if the value may be exactly that. null when more digits are
- * needed.
- */
+/** The floor, or the nearest integer where the value may be exactly that; null: more digits are needed. */
 export function wholePart(x: Ball, places: number): bigint | null {
   if (x.e > MAX_FIXED) throw new Unknown();
   if (x.e >= 0 && x.r === 0n) return x.m << BigInt(x.e);

@@ -1,5 +1,5 @@
 /** Numbers in a base, however written, become one token: the digits with a subscript. */
-import type { Token } from './tokens';
+import { operator, type Token } from './tokens';
 
 const WORDS =
   'two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen'.split(' ');
@@ -42,9 +42,7 @@ function digitsAt(tokens: readonly Token[], start: number): { digits: string; ne
   return { digits, next: at };
 }
 
-/**
- * The base written at `at`: `_2`, `_{16}`, `_{\text{two}}`, `_{(2)}`, `\text{ base } 2` or `\text{(base 2)}`.
- */
+/** The base at `at`: `_2`, `_{16}`, `_{\text{two}}`, `_{(2)}`, `\text{ base } 2`, `\text{(base 2)}`. */
 function writtenBase(tokens: readonly Token[], at: number): { base: number; next: number } | null {
   const token = tokens[at];
   if (token?.t === 'text' && /^\s*\(?\s*(?:in\s+)?base\b/i.test(token.v)) {
@@ -99,10 +97,13 @@ export function joinBases(tokens: readonly Token[]): Token[] {
       at++;
       continue;
     }
-    const op = (v: string): Token => ({ t: 'op', v, space: false });
     const inWords = tokens[found.next]!.v !== '_';
-    out.push({ t: 'num', v: found.digits.toUpperCase(), space: first.space, inWords }, op('_'), op('{'));
-    out.push({ t: 'num', v: String(written.base), space: false }, op('}'));
+    out.push(
+      { t: 'num', v: found.digits.toUpperCase(), space: first.space, inWords },
+      operator('_'),
+      operator('{'),
+    );
+    out.push({ t: 'num', v: String(written.base), space: false }, operator('}'));
     at = written.next;
   }
   return out;

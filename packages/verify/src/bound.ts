@@ -1,7 +1,4 @@
-/**
- * Names that do not matter: of the variables of a function or sequence by its definition, and of constants
- * of integration.
- */
+/** Names that do not matter: of the variables in a definition, and of constants of integration. */
 import {
   type Domain,
   freeSymbols,
@@ -94,10 +91,7 @@ const CERTAIN = /^C(?:_\d{1,2})?$|^[cKk]_\d{1,2}$/;
 const VARIABLE = /^(?:[txyzuwsr]|theta|phi)$/;
 const WORD = /^(?:c|k|const|constant)$/;
 
-/**
- * `pred` with its constants named as those of `gold`; null when `gold` has no constant of integration, or
- * when the constants cannot be matched one to one.
- */
+/** `pred` with the constants of `gold`; null if `gold` has none, or if they do not match one to one. */
 export function withConstantsOf(gold: Node, pred: Node): Node | null {
   const wanted = constantsOf(gold);
   if (wanted.length === 0 || !isIntegral(gold, wanted)) return null;

@@ -1,10 +1,7 @@
 /** Finds boxed answers in a completion, in one pass, so that the cost of hostile text is linear. */
 
 const CLOSE_THINK = '</think>';
-/**
- * `<think>` where thinking can begin: at the start of a line or after a sentence or a tag. In the
- * middle of a sentence or in quotes it is only named.
- */
+/** `<think>` at the start of a line or after a sentence or tag; elsewhere it is only named. */
 const OPEN_THINK = /(?<=^|[\n.!?:;>*])[ \t]*<think>/g;
 
 /** The text in which an answer counts. */
@@ -44,10 +41,7 @@ export interface Box {
   content: string;
 }
 
-/**
- * `\boxed` or `\fbox` with its brace (models sometimes double the backslash), an escaped character, or a
- * brace.
- */
+/** A box with its brace (models sometimes double the backslash), an escaped character, or a brace. */
 const BRACES = /\\+(?:boxed|fbox)\s*\{|\\[^]|[{}]/g;
 
 /** All boxes with both braces, in order of their start. `\{` and `\}` are text. */
@@ -107,10 +101,7 @@ function looseBox(text: string, before: readonly Box[]): Box | null {
 
 const OPENED = /^\\f?box(?:ed)?\s*\{/;
 
-/**
- * What may separate the boxes of one list: commas, `and`, `or`, spaces, formula delimiters, and inside a
- * formula `\text{for part (a) and}`.
- */
+/** What may stand between the boxes of one list, also `\text{for part (a) and}` inside a formula. */
 const BETWEEN =
   /^(?:[\s$,~]|\\(?:[()[\],;:! ]|q?quad\b)|\\(?:text|textrm|textbf|mathrm|mbox)\s*\{\s*,?\s*(?:(?:for [^{}.,;]{1,30} )?(?:and|or))?\s*,?\s*\}|\b(?:and|or)\b)*$/;
 const MAX_BETWEEN = 128;

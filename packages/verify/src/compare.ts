@@ -1,7 +1,4 @@
-/**
- * Whether two answers are the same: math_verify's rules for which forms are interchangeable, with exact
- * comparison.
- */
+/** Whether two answers are the same: math_verify's rules, with exact comparison. */
 import type { Answer } from './answer';
 import {
   difference,
@@ -103,10 +100,7 @@ function isResidue(node: Node): node is NodeOf<'fn'> {
   return node.kind === 'fn' && node.name === 'residue';
 }
 
-/**
- * Congruences with the same modulus are equal when their numbers are congruent; against a plain number, the
- * number as written counts.
- */
+/** Congruent numbers are equal for equal moduli; against a plain number, the number as written counts. */
 function equalResidues(gold: Node, pred: Node, context: CompareContext): boolean {
   const [value, other] = [gold, pred].map((node) => (isResidue(node) ? node.args[0]! : node)) as [Node, Node];
   if (!isResidue(gold) || !isResidue(pred)) return equalNodes(value, other, context);

@@ -4,24 +4,20 @@
  */
 import { freeSymbols, type Node, type NodeOf, type SetName } from './ast';
 import { definitionOf, UNNAMED } from './bound';
-import { attempt, NotParsed, type Token } from './tokens';
+import { attempt, CLOSING, NotParsed, OPENING, operator, type Token } from './tokens';
 
 type Parse = (tokens: readonly Token[]) => Node;
 
 /** Longer conditions are read as parts of a list. */
 const MAX_CONDITION = 48;
 
-/**
- * The node of an answer with a signature, an arrow or a condition; null when it has none, or none that
- * belongs to it. `parse` may throw NotParsed.
- */
+/** null without a signature, an arrow or a condition of its own. `parse` may throw NotParsed. */
 export function defined(tokens: readonly Token[], parse: Parse): Node | null {
   const signature = signatureOf(tokens);
   const arrows = withoutArrow(tokens.slice(signature?.end ?? 0), signature?.name ?? null);
   if (signature !== null) {
-    const node =
-      conditioned(arrows ?? tokens.slice(signature.end), parse) ??
-      parse(arrows ?? tokens.slice(signature.end));
+    const rest = arrows ?? tokens.slice(signature.end);
+    const node = conditioned(rest, parse) ?? parse(rest);
     return withDomain(node, { variables: null, set: parse(withSet(signature.from)) });
   }
   return conditioned(arrows ?? tokens, parse) ?? (arrows === null ? null : parse(arrows));
@@ -68,8 +64,6 @@ function splits(tokens: readonly Token[]): { end: number; from: number; to: numb
   return found.filter(({ end, from, to }) => end > 0 && to > from && to - from <= MAX_CONDITION);
 }
 
-const OPENING = new Set(['(', '[', '{', '{set']);
-const CLOSING = new Set([')', ']', '}', '}set']);
 const QUANTIFIER = /^(?:for|where|when|if|with|on|valid|defined)\b/;
 
 /** The words of a token; null for one that is no word. */
@@ -143,7 +137,7 @@ function withSet(tokens: readonly Token[]): Token[] {
     return [token('cmd', 'mathbb'), tokens[0]!];
   if (WHOLE_NUMBERS.test(written)) return [token('cmd', 'mathbb'), token('letters', 'N')];
   if (!POSITIVE_REALS.test(written)) return [...tokens];
-  return [token('op', '('), token('num', '0'), token('sep', ','), token('cmd', 'infty'), token('op', ')')];
+  return [operator('('), token('num', '0'), token('sep', ','), token('cmd', 'infty'), operator(')')];
 }
 
 /** The names at the beginning, separated by commas. */
@@ -213,14 +207,9 @@ function signatureOf(tokens: readonly Token[]): Signature | null {
   const colon = tokens.findIndex(({ t, v }) => t === 'op' && v === ':');
   const arrow = tokens.findIndex(isTo);
   if (colon < 1 || colon > 4 || arrow < colon + 2) return null;
-  const after = tokens.findIndex(
-    (token, i) =>
-      i > arrow + 1 &&
-      (token.t === 'sep' ||
-        token.t === 'text' ||
-        token.wide === true ||
-        (token.t === 'op' && token.v === ':')),
-  );
+  const separates = ({ t, v, wide }: Token): boolean =>
+    t === 'sep' || t === 'text' || wide === true || (t === 'op' && v === ':');
+  const after = tokens.findIndex((token, i) => i > arrow + 1 && separates(token));
   if (after < 0) return null;
   let end = after;
   while (tokens[end]?.t === 'sep' || tokens[end]?.t === 'text' || tokens[end]?.v === ':') end++;
@@ -232,9 +221,9 @@ function signatureOf(tokens: readonly Token[]): Signature | null {
 /** `f : x \mapsto E` as f(x) = E; null without an arrow. */
 function withoutArrow(tokens: readonly Token[], name: Token[] | null): Token[] | null {
   const colon = tokens.findIndex(({ t, v }) => t === 'op' && v === ':');
-  const arrow = tokens.findIndex(
-    (token, i) => isMapping(token) || (isTo(token) && colon > 0 && i > colon + 1),
-  );
+  const isArrow = (token: Token, i: number): boolean =>
+    isMapping(token) || (isTo(token) && colon > 0 && i > colon + 1);
+  const arrow = tokens.findIndex(isArrow);
   if (arrow < 1 || colon > arrow) return null;
   const named = colon > 0 ? tokens.slice(0, colon) : name;
   const given = tokens.slice(colon + 1, arrow);
@@ -243,7 +232,6 @@ function withoutArrow(tokens: readonly Token[], name: Token[] | null): Token[] |
   if (variables.length === 0 || end !== inner.length || (named?.length ?? 1) > 4) return null;
   // f : A \to B is no definition.
   if (variables.some((variable) => variable !== variable.toLowerCase())) return null;
-  const op = (v: string): Token => ({ t: 'op', v, space: false });
   const function_: readonly Token[] = named ?? [{ t: 'cmd', v: UNNAMED, space: false }];
-  return [...function_, op('('), ...inner, op(')'), op('='), ...tokens.slice(arrow + 1)];
+  return [...function_, operator('('), ...inner, operator(')'), operator('='), ...tokens.slice(arrow + 1)];
 }

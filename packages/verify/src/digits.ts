@@ -77,10 +77,7 @@ export function sameRatio(a: Node, b: Node, points: readonly Point[], budget: Bu
 
 const NOWHERE: Point = new Map();
 
-/**
- * -1, 0 or 1 as the real value of `a` is below, equal to (to fifty digits) or above that of `b`; null when
- * undecided.
- */
+/** -1, 0 or 1 as the real value of `a` is below, equal (to fifty digits) or above `b`, else null. */
 export function order(a: Node, b: Node, budget: Budget): number | null {
   const found = decided(({ bits }) => {
     const [x, y] = [a, b].map((node) => preciseValue(node, { budget, bits, point: NOWHERE }));
@@ -92,10 +89,7 @@ export function order(a: Node, b: Node, budget: Budget): number | null {
   return found ?? null;
 }
 
-/**
- * The integer nearest to the real value times 10^places; null when not real, undefined, or too close to a
- * half.
- */
+/** The integer nearest to the real value times 10^places; null if not real, undefined or close to a half. */
 export function roundedValue(node: Node, places: number, budget: Budget): bigint | null {
   const scale = real({ m: 10n ** BigInt(places), r: 0n, e: 0 });
   const half = real(B.twice(B.ONE, -1));

@@ -70,7 +70,7 @@ function ofTarget(text: string, target: ExtractionTarget): Ranked[] {
   const open = cut || !target.tryExtractWithoutAnchor ? [] : lastSaid(text, spans, target, said);
   return [
     ...anchored(text, spans, target, said).map(([priority, span]) => rank(priority, span)),
-    ...open.map((span) => rank(unanchored(span, target), span)),
+    ...open.map((span) => rank(target.type === 'string' && span.start <= 2 ? LINE_START : ANYWHERE, span)),
   ];
 }
 
@@ -111,10 +111,6 @@ function spansOf(text: string, target: ExtractionTarget): Span[] {
   return target.lowercase ? spans.map((span) => ({ ...span, text: span.text.toLowerCase() })) : spans;
 }
 
-function unanchored(span: Span, target: ExtractionTarget): number {
-  return target.type === 'string' && span.start <= 2 ? LINE_START : ANYWHERE;
-}
-
 function anchored(
   text: string,
   spans: readonly Span[],
@@ -134,20 +130,14 @@ function anchored(
   }
   for (const anchor of [...text.matchAll(/answer(:?)/gi)].slice(-MAX_ANCHORS)) {
     const from = anchor.index + anchor[0].length;
-    const span =
-      target.type === 'expr' ? numberAfter(text, spans, from, said) : firstWithin(spans, from, said);
+    const after = spans.filter((one) => one.start >= from);
+    const near = after.filter((one) => one.start <= from + 50);
+    const span = target.type === 'expr' ? numberAfter(text, after, from, said) : affirmed(near, said);
     if (span === undefined) continue;
     if (anchor[1] === ':') found.push([COLON, span]);
     found.push([ANSWER, span]);
   }
   return found;
-}
-
-function firstWithin(spans: readonly Span[], from: number, said: Reader): Said | undefined {
-  return affirmed(
-    spans.filter((span) => span.start >= from && span.start <= from + 50),
-    said,
-  );
 }
 
 /** The first value that is not denied, else the first. */
@@ -156,14 +146,11 @@ function affirmed(spans: readonly Span[], said: Reader): Said | undefined {
   return span && said(span);
 }
 
-/**
- * The value after the last equals sign near the word "answer", else the first number near it, on the same
- * line.
- */
+/** The value after the last equals sign near the word "answer", else the first near it, on the same line. */
 function numberAfter(text: string, spans: readonly Span[], from: number, said: Reader): Said | undefined {
   const newline = text.indexOf('\n', from);
   const lineEnd = newline < 0 ? text.length : newline;
-  const near = spans.filter((span) => span.start >= from && span.start <= Math.min(from + 102, lineEnd));
+  const near = spans.filter((span) => span.start <= Math.min(from + 102, lineEnd));
   const equals = near.filter((span) => /=\s*$/.test(text.slice(Math.max(0, span.start - 4), span.start)));
   if (equals.length > 0) return said(equals.at(-1)!);
   const first = near.filter(

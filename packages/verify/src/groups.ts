@@ -136,9 +136,7 @@ export function matrix(p: Parser, kind: string): Node {
 
 const CONDITION = /^[\s,]*(?:if|when|for|where|whenever|as)[\s:]*$/i;
 
-/**
- * A formula, `\text{if } x > 0`, `x > 0` or `\text{otherwise}`; a comma before the condition only separates.
- */
+/** A formula, `\text{if } x > 0`, `x > 0` or `\text{otherwise}`; a comma before a condition separates. */
 function cell(p: Parser): Node {
   if (CONDITION.test(p.peek()?.t === 'text' ? p.peek()!.v : '') && !/^(?:&|\\\\)$/.test(p.peek(1)?.v ?? '&'))
     p.take();

@@ -139,10 +139,7 @@ const isAfter = (text: string): boolean => {
   return AFTER.test(classes.join(''));
 };
 
-/**
- * The words when they change the value they stand beside; null for words that may be left out, such as
- * `about`, `the answer is` and units.
- */
+/** The words if they change the value beside them; null for `about`, `the answer is`, units and the like. */
 export function hedgeOf(text: string, place: 'before' | 'after'): string | null {
   const short = text.slice(0, 400);
   const quality = QUALITY.exec(plain(short))?.[1];

@@ -1,5 +1,5 @@
 /** Sums and products of matrices as trees, without evaluating the cells. */
-import { integer, type Node, some } from './ast';
+import { integer, negated, type Node, some } from './ast';
 import type { Budget } from './budget';
 
 const MAX_SIZE = 16;
@@ -8,10 +8,7 @@ export function hasMatrix(node: Node): boolean {
   return some(node, (inner) => inner.kind === 'matrix');
 }
 
-/**
- * The cells of a matrix expression; null when it is not a matrix or the sizes do not fit. Throws
- * BudgetExceeded.
- */
+/** The cells; null when this is no matrix or the sizes do not fit. Throws BudgetExceeded. */
 export function matrixCells(node: Node, budget: Budget): Node[][] | null {
   budget.spend(4);
   switch (node.kind) {
@@ -19,7 +16,7 @@ export function matrixCells(node: Node, budget: Budget): Node[][] | null {
       return rectangular(node.rows) ? node.rows : null;
     case 'neg': {
       const inner = matrixCells(node.value, budget);
-      return inner && inner.map((row) => row.map((cell): Node => ({ kind: 'neg', value: cell })));
+      return inner && mapCells(inner, negated);
     }
     case 'add': {
       const parts = node.terms.map((term) => matrixCells(term, budget));
@@ -29,19 +26,19 @@ export function matrixCells(node: Node, budget: Budget): Node[][] | null {
       return product(node.factors, budget);
     case 'div': {
       const top = matrixCells(node.top, budget);
-      return (
-        top && top.map((row) => row.map((cell): Node => ({ kind: 'div', top: cell, bottom: node.bottom })))
-      );
+      return top && mapCells(top, (cell) => ({ kind: 'div', top: cell, bottom: node.bottom }));
     }
     default:
       return null;
   }
 }
 
+const mapCells = (rows: Node[][], change: (cell: Node) => Node): Node[][] =>
+  rows.map((row) => row.map((cell) => change(cell)));
+
 function rectangular(rows: Node[][]): boolean {
-  return (
-    rows.length <= MAX_SIZE && rows.every((row) => row.length === rows[0]!.length && row.length <= MAX_SIZE)
-  );
+  const width = rows[0]!.length;
+  return rows.length <= MAX_SIZE && width <= MAX_SIZE && rows.every((row) => row.length === width);
 }
 
 function sum(a: Node[][], b: Node[][]): Node[][] | null {
@@ -61,7 +58,7 @@ function product(factors: readonly Node[], budget: Budget): Node[][] | null {
     cells = next === null ? null : cells === null ? next : times(cells, next, budget);
     if (cells === null) return null;
   }
-  return cells && cells.map((row) => row.map((cell): Node => ({ kind: 'mul', factors: [scalar, cell] })));
+  return cells && mapCells(cells, (cell) => ({ kind: 'mul', factors: [scalar, cell] }));
 }
 
 function times(a: Node[][], b: Node[][], budget: Budget): Node[][] | null {

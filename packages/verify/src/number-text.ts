@@ -28,10 +28,7 @@ const ELLIPSIS = new RegExp(
   String.raw`^(\d*\.(\d+))\s*(?:\\!)?(?:\\[lc]?dots\b|\.\.\.|…|${TEXT_COMMAND}\s*\{\s*(?:\.\.\.|\\[lc]?dots)\s*\})`,
 );
 
-/**
- * A repeating decimal at the start of `text`, as `0.1(6)`, and its length in the text. An ellipsis after
- * digits without a pattern is dropped.
- */
+/** A repeating decimal as `0.1(6)`, and its length in the text. Dots after digits without a pattern go. */
 export function repeatingAt(text: string): { digits: string; length: number } | null {
   for (const pattern of MARKED) {
     const match = pattern.exec(text);
@@ -47,9 +44,7 @@ export function repeatingAt(text: string): { digits: string; length: number } | 
   return { digits, length: all.length };
 }
 
-/**
- * Length of the shortest block that ends `digits` twice (a single digit: three times); 0 if there is none.
- */
+/** Length of the shortest block that ends `digits` twice (a single digit: three times), or 0. */
 function repeatedBlock(digits: string): number {
   for (let length = 1; 2 * length <= digits.length; length++) {
     const times = length === 1 ? 3 : 2;
@@ -65,9 +60,7 @@ const ORDINAL = new RegExp(
     String.raw`|\s*${WORDS}${SUFFIX}\s*\}|${SUFFIX}(?![a-zA-Z]))`,
 );
 
-/**
- * Length of the ordinal ending that `text` begins with, as in `5th` or `5^{\text{th}}`; 0 if there is none.
- */
+/** Length of the ordinal ending that `text` begins with, as in `5th` or `5^{\text{th}}`, or 0. */
 export function ordinalAt(text: string): number {
   return ORDINAL.exec(text)?.[0].length ?? 0;
 }

@@ -1,10 +1,7 @@
 /** Joins numbers written in groups of three digits into one token; every other comma remains a separator. */
 import { type Node, num } from './ast';
 import { type Rational, rational } from './rational';
-import { THOUSANDS, type Token } from './tokens';
-
-const OPENING = new Set(['(', '[', '{', '{set', '|', '\\lfloor', '\\lceil']);
-const CLOSING = new Set([')', ']', '}', '}set']);
+import { CLOSING, OPENING, THOUSANDS, type Token } from './tokens';
 
 const isLead = (token: Token | undefined): boolean => token?.t === 'num' && /^\d{1,3}$/.test(token.v);
 const isGroup = (token: Token | undefined): boolean => token?.t === 'num' && /^\d{3}(\.\d+)?$/.test(token.v);
@@ -35,8 +32,7 @@ function joinMarked(tokens: readonly Token[]): Token[] {
       continue;
     }
     let digits = first.v;
-    for (;;) {
-      if (digits.includes('.')) break;
+    while (!digits.includes('.')) {
       if (tokens[i + 1]?.v === THOUSANDS && isGroup(tokens[i + 2])) {
         digits += tokens[i + 2]!.v;
         i += 2;
@@ -52,15 +48,12 @@ function joinMarked(tokens: readonly Token[]): Token[] {
   return out;
 }
 
-/**
- * `1,234` alone is a number; inside brackets or next to another separator it is a list. After a leading zero
- * the comma is a decimal point: `0,5`.
- */
+/** `1,234` alone is a number, in brackets or beside another separator a list; `0,5` is a decimal. */
 function joinBare(tokens: readonly Token[]): Token[] {
   let depth = 0;
   const separators: number[] = [];
   tokens.forEach((token, i) => {
-    if (OPENING.has(token.v) && token.v !== '|') depth++;
+    if (OPENING.has(token.v)) depth++;
     else if (CLOSING.has(token.v)) depth--;
     else if (token.t === 'sep' && depth === 0) separators.push(i);
   });
@@ -102,10 +95,7 @@ export function joinThousands(tokens: readonly Token[]): Token[] {
   return joinBare(joinArguments(joinMarked(foldBracedCommas(tokens))));
 }
 
-/**
- * The number in the text of a token: digits with a point, a repeating part (`0.1(6)`) or an exponent
- * (`1.5e3`).
- */
+/** The number in a token: digits with a point, a repeating part (`0.1(6)`) or an exponent (`1.5e3`). */
 export function numberNode(text: string): Node {
   const [, whole = '', fraction = '', repeating = '', exponent = '0'] =
     /^(\d*)(?:\.(\d*))?(?:\((\d+)\))?(?:[eE]([+-]?\d+))?$/.exec(text) ?? [];

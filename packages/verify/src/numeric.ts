@@ -78,9 +78,7 @@ function constant(name: 'pi' | 'e' | 'i' | 'inf'): Complex {
   return C.real(name === 'pi' ? Math.PI : name === 'e' ? Math.E : Infinity);
 }
 
-/**
- * A number in [0.5, 1.5) determined by a name and values to nine digits; stands in for an unknown function.
- */
+/** A number in [0.5, 1.5) from a name and values to nine digits: the value of an unknown function. */
 export function hash(name: string, values: readonly Complex[]): number {
   const key = [name, ...values.map(({ re, im }) => `${digits(re)},${digits(im)}`)].join('|');
   let state = 0x811c9dc5;
@@ -184,16 +182,11 @@ function root(x: Complex, degree: Complex): Complex {
   return C.pow(x, C.divide(C.one, degree));
 }
 
-/**
- * A sum or product; without integer limits, an unknown function of its limits and of its term at two points.
- */
+/** A sum or product; without integer limits, an unknown function of them and of the term at two points. */
 function series(node: Extract<Node, { kind: 'bigop' }>, context: NumericContext): Complex {
   const limits = [numericValue(node.from, context), numericValue(node.to, context)] as const;
   const at = (k: number): Complex => {
-    const inner: NumericContext = {
-      ...context,
-      point: new Map(context.point).set(node.variable, C.real(k)),
-    };
+    const inner = { ...context, point: new Map(context.point).set(node.variable, C.real(k)) };
     const value = numericValue(node.body, inner);
     context.lossy ||= inner.lossy;
     return value;

@@ -1,7 +1,4 @@
-/**
- * A Pratt parser from tokens to the tree. Arithmetic binds tighter than set operations, and those tighter
- * than relations.
- */
+/** A Pratt parser. Arithmetic binds tighter than set operations, and those tighter than relations. */
 import { MAX_DEPTH, MAX_ITEMS } from './budget';
 import { type Node, type NodeOf, num, type RelationOp } from './ast';
 import { atom, bare, postfix } from './atoms';

@@ -1,7 +1,4 @@
-/**
- * Exact rationals over BigInt. Sizes are estimated before each operation, so that no number can grow without
- * bound.
- */
+/** Exact rationals over BigInt. Sizes are estimated before each operation, so none grows without bound. */
 import { type Budget, MAX_BITS } from './budget';
 
 /** n / d with d > 0. In lowest terms only while small; comparison cross-multiplies. */

@@ -1,6 +1,4 @@
-/**
- * Sets of real numbers as sorted disjoint pieces: intervals, unions, complements, solutions of inequalities.
- */
+/** Sets of reals as sorted disjoint pieces: intervals, unions, complements, solutions of inequalities. */
 import { integer, type Node, type NodeOf, type RelationOp, type SetName } from './ast';
 import { isNameLike } from './answer';
 import type { Budget } from './budget';
@@ -52,8 +50,6 @@ function compareEnds(a: End, b: End): number {
   if (x !== null && y !== null) return compare(x, y);
   return order(a.node, b.node, budget) ?? byDoubles;
 }
-
-const sameValue = (a: End, b: End): boolean => compareEnds(a, b) === 0;
 
 function isEmpty({ low, high }: Piece): boolean {
   const sign = compareEnds(low, high);
@@ -152,15 +148,13 @@ function wholeNumbers(set: RealSet | null, name: SetName, context: CompareContex
 function union(pieces: readonly Piece[]): RealSet {
   const sorted = pieces
     .filter((piece) => !isEmpty(piece))
-    .sort((a, b) => {
-      return compareEnds(a.low, b.low) || Number(a.low.open) - Number(b.low.open);
-    });
+    .sort((a, b) => compareEnds(a.low, b.low) || Number(a.low.open) - Number(b.low.open));
   const result: RealSet = [];
   for (const piece of sorted) {
     const last = result.at(-1);
     if (last === undefined || !joins(last.high, piece.low)) {
       result.push({ ...piece });
-    } else if (sameValue(last.high, piece.high)) {
+    } else if (compareEnds(last.high, piece.high) === 0) {
       last.high = { ...last.high, open: last.high.open && piece.high.open };
     } else if (compareEnds(piece.high, last.high) > 0) {
       last.high = piece.high;
@@ -216,11 +210,9 @@ function ofRelation(node: NodeOf<'relation'>, context: CompareContext): RealSet 
   return name.kind === 'fn' && name.name === 'abs' ? ofModulus(result) : result;
 }
 
-export function flip(op: RelationOp): RelationOp {
-  return (
-    ({ '<': '>', '>': '<', '<=': '>=', '>=': '<=' } as Partial<Record<RelationOp, RelationOp>>)[op] ?? op
-  );
-}
+const FLIPPED: Partial<Record<RelationOp, RelationOp>> = { '<': '>', '>': '<', '<=': '>=', '>=': '<=' };
+
+export const flip = (op: RelationOp): RelationOp => FLIPPED[op] ?? op;
 
 function ray(op: RelationOp, node: Node, context: CompareContext): RealSet | null {
   const at = end(node, op === '<' || op === '>', context);
@@ -241,13 +233,8 @@ function ofModulus(set: RealSet): RealSet {
 }
 
 export function equalSets(a: RealSet, b: RealSet, context: CompareContext): boolean {
-  return a.length === b.length && a.every((piece, i) => equalPieces(piece, b[i]!, context));
-}
-
-function equalPieces(a: Piece, b: Piece, context: CompareContext): boolean {
-  return equalEnds(a.low, b.low, context) && equalEnds(a.high, b.high, context);
-}
-
-function equalEnds(a: End, b: End, context: CompareContext): boolean {
-  return a.open === b.open && equalScalars(a.node, b.node, context);
+  const equal = (x: End, y: End): boolean => x.open === y.open && equalScalars(x.node, y.node, context);
+  return (
+    a.length === b.length && a.every(({ low, high }, i) => equal(low, b[i]!.low) && equal(high, b[i]!.high))
+  );
 }

@@ -24,10 +24,7 @@ export function equalScalars(a: Node, b: Node, context: CompareContext): boolean
   return sameScalars(a, b, context) || (context.tolerance > 0 && areClose(a, b, context));
 }
 
-/**
- * Within the tolerance that the data set gives for a reference. These are measured values, so doubles are
- * enough.
- */
+/** Within the tolerance of the data set. These are measured values, so doubles are enough. */
 function areClose(a: Node, b: Node, context: CompareContext): boolean {
   const [x, y] = [exactValue(a, context), exactValue(b, context)];
   if (x !== null && y !== null) {
@@ -37,8 +34,7 @@ function areClose(a: Node, b: Node, context: CompareContext): boolean {
   }
   if ([a, b].some((node) => freeSymbols(node).size > 0)) return false;
   const [p, q] = [a, b].map((node) => numericValue(node, pointContext(context, new Map())));
-  const distance = C.modulus({ re: p!.re - q!.re, im: p!.im - q!.im });
-  return distance <= context.tolerance;
+  return C.modulus(C.subtract(p!, q!)) <= context.tolerance;
 }
 
 function sameScalars(a: Node, b: Node, context: CompareContext): boolean {
@@ -52,10 +48,7 @@ function sameScalars(a: Node, b: Node, context: CompareContext): boolean {
   return same || roundedEqual(a, b, context);
 }
 
-/**
- * Values at the first sample point, or null where they decide nothing. Cached, because lists compare each
- * item with many.
- */
+/** Values at the first sample point, or null where they decide nothing; lists compare items with many. */
 const values = new WeakMap<Node, Complex | null>();
 
 function firstValue(node: Node, context: CompareContext): Complex | null {
@@ -91,7 +84,7 @@ function farApart(a: Node, b: Node, context: CompareContext): boolean {
   if (context.floatRounding < 4 || context.numericPrecision < 10) return false;
   const [x, y] = [firstValue(a, context), firstValue(b, context)];
   if (x === null || y === null) return false;
-  const distance = C.modulus({ re: x.re - y.re, im: x.im - y.im });
+  const distance = C.modulus(C.subtract(x, y));
   return distance > 1e-3 && distance > 1e-6 * (C.modulus(x) + C.modulus(y));
 }
 
@@ -220,10 +213,7 @@ function splitCoefficient(node: Node, context: CompareContext): Term {
   return whole;
 }
 
-/**
- * How far apart the points lie. Step functions are flat in between, so expressions with a floor need larger
- * numbers.
- */
+/** How far apart the points lie. Step functions are flat in between, so a floor needs larger numbers. */
 export function spreadOf(...nodes: Node[]): number {
   const steps = (node: Node): boolean => node.kind === 'fn' && ['floor', 'ceil', 'mod'].includes(node.name);
   return nodes.some((node) => some(node, steps)) ? 97 : 3.7;
@@ -244,10 +234,7 @@ export function samplePoint(names: Iterable<string>, k: number, spread = 3.7): M
 /** From this `numericPrecision` on (the default), doubles only decide clear differences. */
 const EXACT_FROM = 15;
 
-/**
- * Whether a - b is zero: by its normal form, else at every sampled point. Throws BudgetExceeded when
- * undecidable.
- */
+/** Whether a - b is zero: by its normal form, else at every point. Throws BudgetExceeded if undecidable. */
 function sameDifference(a: Node, b: Node, context: CompareContext): boolean {
   const exactly = context.numericPrecision >= EXACT_FROM;
   const form = exactly ? sameForm(a, b, context) : null;

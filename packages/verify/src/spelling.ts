@@ -95,10 +95,7 @@ function withCommands(text: string): string {
   });
 }
 
-/**
- * Badly escaped text doubles its backslashes. Rows end with two, so there either all of them are doubled or
- * none.
- */
+/** Badly escaped text doubles its backslashes. Rows end with two, so all of them are doubled or none. */
 function unescaped(doubled: string): string {
   const text = doubled.replaceAll('\\\\\\\\', '\\\\');
   if (!text.includes('\\begin')) return text.replace(/\\\\(?=[a-zA-Z({[)\]}])/g, '\\');

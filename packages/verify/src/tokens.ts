@@ -24,6 +24,11 @@ export interface Token {
   inWords?: boolean;
 }
 
+export const operator = (v: string): Token => ({ t: 'op', v, space: false });
+
+export const OPENING: ReadonlySet<string> = new Set(['(', '[', '{', '{set']);
+export const CLOSING: ReadonlySet<string> = new Set([')', ']', '}', '}set']);
+
 /** The text cannot be parsed as an answer: it is too long or malformed. */
 export class NotParsed extends Error {}
 
@@ -40,6 +45,10 @@ export function attempt<T>(parse: () => T): T | null {
 /** The value of a comma that can only separate thousands: `,\\!` and `{,}`. */
 export const THOUSANDS = ',!';
 
+/** Two signs that are one. */
+const PAIRS = new Map(
+  Object.entries({ '!=': 'ne', '<=': 'le', '>=': 'ge', '==': '=', ':=': '=', '**': '^' }),
+);
 const ALIGNED = /^(?:aligned|align|alignedat|alignat|gathered|gather|split|eqnarray)$/;
 const SUCH_THAT = /^(?:such that|where|with|for which|s\.\s*t\.)$/;
 
@@ -170,17 +179,10 @@ export class Tokenizer {
   private sign(sign: string): void {
     const two = this.text.slice(this.at, this.at + 2);
     this.at += 1;
-    switch (two) {
-      case '!=':
-      case '<=':
-      case '>=':
-      case '==':
-      case ':=':
-      case '**': {
-        this.at += 1;
-        const known = { '!=': 'ne', '<=': 'le', '>=': 'ge', '==': '=', ':=': '=', '**': '^' }[two];
-        return this.push(known === '=' || known === '^' ? 'op' : 'cmd', known);
-      }
+    const known = PAIRS.get(two);
+    if (known !== undefined) {
+      this.at += 1;
+      return this.push(known === '=' || known === '^' ? 'op' : 'cmd', known);
     }
     if (sign === '$' || sign === '"' || sign === '`' || (sign === '&' && this.aligns())) return;
     if (/[£€¥₹₽¢✓✔☑✅]/u.test(sign)) return;
@@ -309,10 +311,8 @@ export class Tokenizer {
     const content = this.group();
     if (content === null) return;
     const text = textOf(content);
-    if (text === '') {
-      this.space = true;
-      return;
-    }
+    this.space ||= text === '';
+    if (text === '') return;
     if (/^(?:U|union)$/.test(text) && this.joinsSets()) return this.push('cmd', 'cup');
     if (/^[A-Z]$/.test(text) && this.namesPoint()) return this.push('letters', text);
     const half = /^([ap])\.?\s*m\.?$/i.exec(text)?.[1];

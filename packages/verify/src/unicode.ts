@@ -76,13 +76,8 @@ function asciiDigit(digit: string): string {
 
 const RAISED = '⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱˣʸᵃᵇᵏᵐᵗ';
 const LOWERED = '₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₙᵢₓₐₖₘₜ';
-const PLAIN_RAISED = '0123456789+-=()nixyabkmt';
-const PLAIN_LOWERED = '0123456789+-=()nixakmt';
 
-const raised = (run: string): string => inPlace(run, RAISED, PLAIN_RAISED);
-const lowered = (run: string): string => inPlace(run, LOWERED, PLAIN_LOWERED);
-const inPlace = (run: string, signs: string, plain: string): string =>
-  [...run].map((sign) => plain[signs.indexOf(sign)]!).join('');
+const plain = (run: string): string => run.normalize('NFKC');
 
 const FRACTION = /([⁰¹²³⁴⁵⁶⁷⁸⁹]+)[⁄∕/]([₀-₉]+)/g;
 const RAISED_RUN = new RegExp(`[${RAISED}]+`, 'g');
@@ -91,7 +86,7 @@ const LOWERED_RUN = new RegExp(`[${LOWERED}]+`, 'g');
 /** Rewrites superscript and subscript digits as powers and subscripts. */
 export function plainUnicode(text: string): string {
   return text
-    .replace(FRACTION, (_, top: string, bottom: string) => `\\frac{${raised(top)}}{${lowered(bottom)}}`)
-    .replace(RAISED_RUN, (run) => `^{${raised(run)}}`)
-    .replace(LOWERED_RUN, (run) => `_{${lowered(run)}}`);
+    .replace(FRACTION, (_, top: string, bottom: string) => `\\frac{${plain(top)}}{${plain(bottom)}}`)
+    .replace(RAISED_RUN, (run) => `^{${plain(run)}}`)
+    .replace(LOWERED_RUN, (run) => `_{${plain(run)}}`);
 }

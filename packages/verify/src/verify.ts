@@ -18,10 +18,7 @@ import { plainCharacters } from './unicode';
 import { plainNumbers } from './number-text';
 import { taggedAnswer, withoutMarks } from './markup';
 
-/**
- * Where a completion's answer is looked for: in the boxes after the thinking (`answer`), or in the last box
- * of the whole text, else in `<answer>` (`last-box`).
- */
+/** `answer`: in the boxes after the thinking; `last-box`: in the last box of all text, else in `<answer>`. */
 export type AnswerFrom = 'answer' | 'last-box';
 
 /** `open-thinking`: as `answer`, but in unfinished thinking, too, as in the paper's protocol. */
