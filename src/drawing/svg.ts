@@ -13,6 +13,9 @@ export const FIGURE_SIZE = { width: 480, height: 260 };
 /** Colours are variables of the page, so that one drawing serves light and dark. */
 export const colour = (index: number): string => `var(--s${index % LINE_COLOURS})`;
 
+export const xAxis = (label: string) => ({ label, labelAnchor: 'center', labelArrow: 'none' }) as const;
+export const yAxis = (label: string) => ({ label, labelArrow: 'none', grid: true, ticks: 5 }) as const;
+
 /** Beyond the number of colours, lines differ in their dashes. */
 export const dashes = (index: number): string | undefined =>
   [undefined, '7 3', '2 3', '9 3 2 3', '14 4'][Math.floor(index / LINE_COLOURS) % 5];

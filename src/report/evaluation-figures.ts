@@ -1,17 +1,16 @@
 /** Figures of evaluations: by level, lengths before and after, and accuracy against tokens. */
 import type { EvalSummary } from '../eval';
 import { maximum, minimum, quantile } from '../base/statistics';
+import { grouped } from '../base/text';
 import { accuracyInterval } from './evaluations';
-import { colour, loadDrawing } from '../drawing/svg';
+import { colour, loadDrawing, xAxis, yAxis } from '../drawing/svg';
 
 /** Colours of the model before and after training, the same in every figure. */
 const BEFORE = 'var(--muted)';
 const AFTER = colour(0);
 const SIDES = ['before', 'after'] as const;
 
-const sideLegend = {
-  color: { domain: [...SIDES], range: [BEFORE, AFTER] },
-} as const;
+const sideLegend = { color: { domain: [...SIDES], range: [BEFORE, AFTER] } };
 
 interface Bar {
   level: string;
@@ -22,28 +21,22 @@ interface Bar {
   text: string;
 }
 
-function barsOf(
-  base: EvalSummary,
-  trained: EvalSummary,
+async function bars(
+  label: string,
+  axis: string,
+  sides: readonly [before: EvalSummary, after: EvalSummary],
   of: (level: EvalSummary['perLevel'][string]) => Omit<Bar, 'level' | 'side'>,
-): Bar[] {
-  return SIDES.flatMap((side) =>
-    Object.entries((side === 'before' ? base : trained).perLevel).map(([level, summary]) => ({
-      level,
-      side,
-      ...of(summary),
-    })),
-  );
-}
-
-async function bars(label: string, axis: string, rows: readonly Bar[]): Promise<string> {
+): Promise<string> {
   const { Plot, draw } = await loadDrawing('acoer report');
+  const rows = SIDES.flatMap((side, i) =>
+    Object.entries(sides[i]!.perLevel).map(([level, summary]): Bar => ({ level, side, ...of(summary) })),
+  );
   const x = { fx: 'level', x: 'side' } as const;
   return draw(label, {
     ...sideLegend,
     fx: { label: 'level', domain: [...new Set(rows.map(({ level }) => level))], padding: 0.2 },
     x: { axis: null, domain: [...SIDES] },
-    y: { label: axis, labelArrow: 'none', grid: true, ticks: 5 },
+    y: yAxis(axis),
     marks: [
       Plot.barY(rows, { ...x, y: 'value', fill: 'side' }),
       Plot.ruleX(
@@ -60,25 +53,19 @@ export const levelAccuracySvg = (base: EvalSummary, trained: EvalSummary): Promi
   bars(
     'Accuracy by level, before and after',
     'correct answers (%), with 95% intervals',
-    barsOf(base, trained, (level) => {
-      const { low, high } = accuracyInterval(level);
-      return {
-        value: 100 * level.accuracy,
-        low: 100 * low,
-        high: 100 * high,
-        text: (100 * level.accuracy).toFixed(0),
-      };
-    }),
+    [base, trained],
+    (level) => {
+      const [value, { low, high }] = [100 * level.accuracy, accuracyInterval(level)];
+      return { value, low: 100 * low, high: 100 * high, text: value.toFixed(0) };
+    },
   );
 
 export const levelTokensSvg = (base: EvalSummary, trained: EvalSummary): Promise<string> =>
   bars(
     'Tokens by level, before and after',
     'tokens of a completion, mean',
-    barsOf(base, trained, ({ totalTokens }) => ({
-      value: totalTokens,
-      text: Math.round(totalTokens).toLocaleString('en-US'),
-    })),
+    [base, trained],
+    ({ totalTokens: value }) => ({ value, text: grouped(Math.round(value)) }),
   );
 
 const BINS = 30;
@@ -105,8 +92,8 @@ export async function lengthsSvg(
   }).filter(({ share }) => share > 0);
   return draw('Histogram of lengths before and after', {
     ...sideLegend,
-    x: { label: axis, labelAnchor: 'center', labelArrow: 'none', ticks: 6 },
-    y: { label: 'share of answers (%)', labelArrow: 'none', grid: true, ticks: 5 },
+    x: { ...xAxis(axis), ticks: 6 },
+    y: yAxis('share of answers (%)'),
     marks: [
       Plot.rectY(rows, {
         x1: 'from',
@@ -125,18 +112,21 @@ export async function lengthsSvg(
   });
 }
 
+/** Accuracies are fractions, 0..1. */
+export const PARETO_VALUES = [
+  'accuracy',
+  'accuracyLow',
+  'accuracyHigh',
+  'tokens',
+  'tokensLow',
+  'tokensHigh',
+] as const;
+
 /** A model in the plane of accuracy and tokens. */
-export interface ParetoPoint {
+export interface ParetoPoint extends Record<(typeof PARETO_VALUES)[number], number> {
   label: string;
   /** Index of its colour; null: the base model. */
   index: number | null;
-  /** Fraction, 0..1. */
-  accuracy: number;
-  accuracyLow: number;
-  accuracyHigh: number;
-  tokens: number;
-  tokensLow: number;
-  tokensHigh: number;
 }
 
 /** Points that no other beats in both accuracy and tokens, from few tokens to many. */
@@ -195,6 +185,7 @@ export async function paretoSvg(points: readonly ParetoPoint[]): Promise<string>
   const percent = (name: 'accuracy' | 'accuracyLow' | 'accuracyHigh') => (point: ParetoPoint) =>
     100 * point[name];
   const xy = { x: 'tokens', y: percent('accuracy') };
+  const bar = { stroke, strokeWidth: 1.4 };
   const yDomain = padded(
     points.flatMap((point) => [100 * point.accuracyLow, 100 * point.accuracyHigh]),
     0.05,
@@ -205,14 +196,8 @@ export async function paretoSvg(points: readonly ParetoPoint[]): Promise<string>
   );
   return draw('Accuracy against tokens', {
     ...PARETO,
-    x: {
-      label: 'tokens of a completion, mean',
-      labelAnchor: 'center',
-      labelArrow: 'none',
-      grid: true,
-      domain: xDomain,
-    },
-    y: { label: 'correct answers (%)', labelArrow: 'none', grid: true, domain: yDomain, ticks: 6 },
+    x: { ...xAxis('tokens of a completion, mean'), grid: true, domain: xDomain },
+    y: { ...yAxis('correct answers (%)'), domain: yDomain, ticks: 6 },
     marks: [
       Plot.line(front, {
         ...xy,
@@ -221,20 +206,8 @@ export async function paretoSvg(points: readonly ParetoPoint[]): Promise<string>
         strokeDasharray: '5 4',
         curve: 'step-after',
       }),
-      Plot.ruleX(points, {
-        x: 'tokens',
-        y1: percent('accuracyLow'),
-        y2: percent('accuracyHigh'),
-        stroke,
-        strokeWidth: 1.4,
-      }),
-      Plot.ruleY(points, {
-        y: percent('accuracy'),
-        x1: 'tokensLow',
-        x2: 'tokensHigh',
-        stroke,
-        strokeWidth: 1.4,
-      }),
+      Plot.ruleX(points, { x: 'tokens', y1: percent('accuracyLow'), y2: percent('accuracyHigh'), ...bar }),
+      Plot.ruleY(points, { y: percent('accuracy'), x1: 'tokensLow', x2: 'tokensHigh', ...bar }),
       Plot.dot(points, { ...xy, r: 5, fill: stroke, stroke: 'var(--page)', strokeWidth: 1.5 }),
       ...placedLabels(points, xDomain, yDomain).map((label) =>
         Plot.text([label], {

@@ -37,42 +37,47 @@ export const evalRow = (row: StoredCompletion): EvalRow => ({
   truncated: row.finish === 'length',
 });
 
-async function keptAnswers(run: RunData, kind: EvaluationKind): Promise<[number, StoredCompletion[]][]> {
+type Answers = NonNullable<BeforeAfter['answers']>;
+
+async function keptAnswers(
+  run: RunData,
+  kind: EvaluationKind,
+): Promise<{ step: number; answers: Answers } | null> {
   const last = run.lines.at(-1)?.step ?? 0;
   // A rollback leaves the evaluations of steps that are yet to be repeated.
   const found = runTables(run.directory.path).filter((one) => one.kind === kind && one.step <= last);
   const [first, end] = [found.at(0), found.at(-1)];
-  if (first === undefined || end === undefined || first.step !== 0 || end === first) return [];
-  return [
-    [first.step, await readCompletions(first.path)],
-    [end.step, await readCompletions(end.path)],
-  ];
+  if (first === undefined || end === undefined || first.step !== 0 || end === first) return null;
+  const answers = { base: await readCompletions(first.path), trained: await readCompletions(end.path) };
+  return { step: end.step, answers };
 }
 
-const solvedOf = (summary: EvalSummary & { solved?: string }): boolean[] | null =>
-  summary.solved === undefined ? null : Array.from(summary.solved, (mark) => mark === '1');
+type Solved = EvalSummary & { solved: boolean[] | null };
+
+const recorded = (summary: EvalSummary & { solved?: string }): Solved => {
+  const { solved } = summary;
+  return { ...summary, solved: solved === undefined ? null : Array.from(solved, (mark) => mark === '1') };
+};
+
+const summarised = (rows: readonly StoredCompletion[]): Solved => {
+  return { ...summarise(rows.map(evalRow)), solved: rows.map(({ correct }) => correct) };
+};
 
 /** null: the run did not evaluate this, or not twice yet. */
 async function beforeAfter(run: RunData, kind: EvaluationKind): Promise<BeforeAfter | null> {
-  const [first, end] = await keptAnswers(run, kind);
-  const answers = first !== undefined && end !== undefined ? { base: first[1], trained: end[1] } : null;
+  const kept = await keptAnswers(run, kind);
+  const answers = kept?.answers ?? null;
+  let sides: [Solved, Solved] | null = null;
   if (run.summary === null) {
-    if (answers === null || end === undefined) return null;
-    const [base, trained] = [summarise(answers.base.map(evalRow)), summarise(answers.trained.map(evalRow))];
-    const solved = (rows: readonly StoredCompletion[]) => rows.map(({ correct }) => correct);
-    const change = accuracyChange(
-      { ...base, solved: solved(answers.base) },
-      { ...trained, solved: solved(answers.trained) },
-    );
-    return { kind, step: end[0], base, trained, change, answers };
+    if (answers !== null) sides = [summarised(answers.base), summarised(answers.trained)];
+  } else {
+    const [base, trained] = [run.summary.base[kind], run.summary.trained[kind]];
+    if (base !== null && trained !== null) sides = [recorded(base), recorded(trained)];
   }
-  const [base, trained] = [run.summary.base[kind], run.summary.trained[kind]];
-  if (base === null || trained === null) return null;
-  const change = accuracyChange(
-    { ...base, solved: solvedOf(base) },
-    { ...trained, solved: solvedOf(trained) },
-  );
-  return { kind, step: run.summary.run.steps, base, trained, change, answers };
+  if (sides === null) return null;
+  const [base, trained] = sides;
+  const step = run.summary?.run.steps ?? kept!.step;
+  return { kind, step, base, trained, change: accuracyChange(base, trained), answers };
 }
 
 export async function evaluationsOf(run: RunData): Promise<BeforeAfter[]> {

@@ -10,18 +10,11 @@ export type Unit = 'fraction' | 'tokens' | 'seconds' | 'bytes' | 'rate' | 'numbe
 export interface FigureLine {
   metric: MetricName;
   label: string;
-  /** `points`: measured at some steps only (evaluations), so each is marked. Default `line`. */
-  as?: 'line' | 'points';
+  /** `points`: measured at some steps only (evaluations), so each is marked. */
+  as: 'line' | 'points';
 }
 
-export interface TimeFigure {
-  /** Stable: part of file names and addresses. */
-  id: string;
-  title: string;
-  /** What is on the y axis, with its unit. */
-  axis: string;
-  unit: Unit;
-  lines: readonly FigureLine[];
+interface Drawn {
   /** Values of single steps vary much: they are drawn faintly behind a moving average. */
   smooth?: boolean;
   /** The y axis begins at 0. */
@@ -30,300 +23,170 @@ export interface TimeFigure {
   stacked?: boolean;
 }
 
+export interface TimeFigure extends Drawn {
+  /** Stable: part of file names and addresses. */
+  id: string;
+  title: string;
+  /** What is on the y axis, with its unit. */
+  axis: string;
+  unit: Unit;
+  lines: readonly FigureLine[];
+}
+
 export interface FigureGroup {
   title: string;
   figures: readonly TimeFigure[];
 }
 
-export const FIGURE_GROUPS: readonly FigureGroup[] = [
-  {
-    title: 'Accuracy and length',
-    figures: [
+const PLAIN: Drawn = {};
+const SMOOTH: Drawn = { smooth: true };
+const FROM_ZERO: Drawn = { fromZero: true };
+const SMOOTH_FROM_ZERO: Drawn = { smooth: true, fromZero: true };
+
+/** @param metrics of the lines, by their labels */
+const figure = (
+  id: string,
+  title: string,
+  axis: string,
+  unit: Unit,
+  drawn: Drawn,
+  metrics: Readonly<Record<string, MetricName>>,
+): TimeFigure => {
+  const lines = Object.entries(metrics).map(([label, metric]): FigureLine => {
+    return { label, metric, as: metric.startsWith('eval/') ? 'points' : 'line' };
+  });
+  return { id, title, axis, unit, ...drawn, lines };
+};
+
+const GROUPS: Readonly<Record<string, readonly TimeFigure[]>> = {
+  'Accuracy and length': [
+    figure('accuracy', 'Accuracy', 'correct answers (%)', 'fraction', SMOOTH, {
+      training: 'accuracy/mean',
+      'evaluation, sampled': 'eval/sampled_accuracy',
+      'evaluation, greedy': 'eval/greedy_accuracy',
+    }),
+    figure('thinking', 'Thinking tokens', 'tokens in the thinking block, mean', 'tokens', SMOOTH_FROM_ZERO, {
+      training: 'thinking/mean',
+      'evaluation, sampled': 'eval/sampled_thinking_tokens',
+      'evaluation, greedy': 'eval/greedy_thinking_tokens',
+    }),
+    figure(
+      'correct-wrong',
+      'Thinking of correct and wrong answers',
+      'tokens in the thinking block, mean',
+      'tokens',
+      SMOOTH_FROM_ZERO,
+      { correct: 'thinking/correct_mean', wrong: 'thinking/wrong_mean' },
+    ),
+    figure('answer', 'Answer tokens', 'tokens outside thinking, mean', 'tokens', SMOOTH_FROM_ZERO, {
+      answer: 'completions/answer_length',
+      'later thinking blocks': 'thinking/later_blocks_mean',
+    }),
+    figure('truncation', 'Truncation and format', 'share of completions (%)', 'fraction', SMOOTH_FROM_ZERO, {
+      'cut off at the limit': 'completions/clipped_ratio',
+      'right format': 'accuracy/format',
+      'thinking closed': 'thinking/closed_ratio',
+    }),
+    figure('reward', 'Reward', 'reward, mean over completions', 'number', SMOOTH, {
+      mean: 'reward',
+      'standard deviation': 'reward_std',
+    }),
+  ],
+  Controller: [
+    figure('alpha', 'Strength of the bonus, alpha', 'weight', 'number', FROM_ZERO, {
+      alpha: 'acoer/alpha',
+      lambda: 'a-dlp/lambda',
+    }),
+    figure('budget', 'Thinking budget', 'tokens', 'tokens', FROM_ZERO, {
+      budget: 'acoer/budget',
+      'EMA of correct lengths': 'acoer/ema_correct_length',
+      'target, easy': 'laser-d/target_high',
+      'target, medium': 'laser-d/target_medium',
+      'target, hard': 'laser-d/target_low',
+    }),
+    figure('ema-accuracy', "The controller's accuracy", 'moving average (%)', 'fraction', PLAIN, {
+      EMA: 'acoer/ema_accuracy',
+      'best so far': 'short-rl/best_accuracy',
+    }),
+    figure('pressure', 'Pressure on length', 'share (%)', 'fraction', SMOOTH_FROM_ZERO, {
+      'advantage within a verdict': 'advantages/same_verdict_share',
+      'shorter preferred': 'advantages/brevity',
+      'left after rollbacks': 'monitor/pressure',
+    }),
+  ],
+  'Collapse guard': [
+    figure('monitor-accuracy', 'Accuracy as the monitor sees it', 'moving average (%)', 'fraction', PLAIN, {
+      average: 'monitor/accuracy',
+      'its peak': 'monitor/accuracy_peak',
+    }),
+    figure('groups', 'Groups without a signal', 'share of groups (%)', 'fraction', SMOOTH_FROM_ZERO, {
+      'equal rewards': 'frac_reward_zero_std',
+      'all correct': 'accuracy/groups_all_correct',
+      'all wrong': 'accuracy/groups_all_wrong',
+    }),
+    figure(
+      'spread',
+      'Spread of thinking within a group',
+      'standard deviation (tokens)',
+      'tokens',
+      SMOOTH_FROM_ZERO,
+      { correct: 'thinking/correct_group_std', wrong: 'thinking/wrong_group_std' },
+    ),
+  ],
+  Policy: [
+    figure('entropy', 'Entropy', 'nats per token', 'number', SMOOTH_FROM_ZERO, { entropy: 'entropy' }),
+    figure(
+      'kl',
+      'Divergence from the base model',
+      'KL estimate, nats per token',
+      'number',
+      SMOOTH_FROM_ZERO,
+      { KL: 'kl' },
+    ),
+    figure('clipping', 'Clipped tokens', 'share of tokens (%)', 'fraction', SMOOTH_FROM_ZERO, {
+      'from below': 'clip_ratio/low_mean',
+      'from above': 'clip_ratio/high_mean',
+      capped: 'cispo_clip_ratio',
+    }),
+    figure('loss', 'Loss', 'loss', 'number', SMOOTH, { training: 'loss', 'held out': 'eval/loss' }),
+    figure('grad-norm', 'Gradient norm', 'norm before clipping', 'number', SMOOTH_FROM_ZERO, {
+      norm: 'grad_norm',
+    }),
+    figure('learning-rate', 'Learning rate', 'rate', 'rate', FROM_ZERO, { rate: 'learning_rate' }),
+    figure('sampler-gap', 'Sampler against trainer', '|difference of log-probs|, nats', 'rate', FROM_ZERO, {
+      mean: 'sampling/sampling_logp_difference/mean',
+      largest: 'sampling/sampling_logp_difference/max',
+    }),
+  ],
+  'Time and memory': [
+    figure(
+      'step-time',
+      'Time of a step',
+      'seconds',
+      'seconds',
+      { stacked: true, fromZero: true },
       {
-        id: 'accuracy',
-        title: 'Accuracy',
-        axis: 'correct answers (%)',
-        unit: 'fraction',
-        smooth: true,
-        lines: [
-          { metric: 'accuracy/mean', label: 'training' },
-          { metric: 'eval/sampled_accuracy', label: 'evaluation, sampled', as: 'points' },
-          { metric: 'eval/greedy_accuracy', label: 'evaluation, greedy', as: 'points' },
-        ],
+        generate: 'time/generate',
+        reward: 'time/reward',
+        score: 'time/score',
+        train: 'time/train',
+        optimiser: 'time/optimizer',
       },
-      {
-        id: 'thinking',
-        title: 'Thinking tokens',
-        axis: 'tokens in the thinking block, mean',
-        unit: 'tokens',
-        smooth: true,
-        fromZero: true,
-        lines: [
-          { metric: 'thinking/mean', label: 'training' },
-          { metric: 'eval/sampled_thinking_tokens', label: 'evaluation, sampled', as: 'points' },
-          { metric: 'eval/greedy_thinking_tokens', label: 'evaluation, greedy', as: 'points' },
-        ],
-      },
-      {
-        id: 'correct-wrong',
-        title: 'Thinking of correct and wrong answers',
-        axis: 'tokens in the thinking block, mean',
-        unit: 'tokens',
-        smooth: true,
-        fromZero: true,
-        lines: [
-          { metric: 'thinking/correct_mean', label: 'correct' },
-          { metric: 'thinking/wrong_mean', label: 'wrong' },
-        ],
-      },
-      {
-        id: 'answer',
-        title: 'Answer tokens',
-        axis: 'tokens outside thinking, mean',
-        unit: 'tokens',
-        smooth: true,
-        fromZero: true,
-        lines: [
-          { metric: 'completions/answer_length', label: 'answer' },
-          { metric: 'thinking/later_blocks_mean', label: 'later thinking blocks' },
-        ],
-      },
-      {
-        id: 'truncation',
-        title: 'Truncation and format',
-        axis: 'share of completions (%)',
-        unit: 'fraction',
-        smooth: true,
-        fromZero: true,
-        lines: [
-          { metric: 'completions/clipped_ratio', label: 'cut off at the limit' },
-          { metric: 'accuracy/format', label: 'right format' },
-          { metric: 'thinking/closed_ratio', label: 'thinking closed' },
-        ],
-      },
-      {
-        id: 'reward',
-        title: 'Reward',
-        axis: 'reward, mean over completions',
-        unit: 'number',
-        smooth: true,
-        lines: [
-          { metric: 'reward', label: 'mean' },
-          { metric: 'reward_std', label: 'standard deviation' },
-        ],
-      },
-    ],
-  },
-  {
-    title: 'Controller',
-    figures: [
-      {
-        id: 'alpha',
-        title: 'Strength of the bonus, alpha',
-        axis: 'weight',
-        unit: 'number',
-        fromZero: true,
-        lines: [
-          { metric: 'acoer/alpha', label: 'alpha' },
-          { metric: 'a-dlp/lambda', label: 'lambda' },
-        ],
-      },
-      {
-        id: 'budget',
-        title: 'Thinking budget',
-        axis: 'tokens',
-        unit: 'tokens',
-        fromZero: true,
-        lines: [
-          { metric: 'acoer/budget', label: 'budget' },
-          { metric: 'acoer/ema_correct_length', label: 'EMA of correct lengths' },
-          { metric: 'laser-d/target_high', label: 'target, easy' },
-          { metric: 'laser-d/target_medium', label: 'target, medium' },
-          { metric: 'laser-d/target_low', label: 'target, hard' },
-        ],
-      },
-      {
-        id: 'ema-accuracy',
-        title: "The controller's accuracy",
-        axis: 'moving average (%)',
-        unit: 'fraction',
-        lines: [
-          { metric: 'acoer/ema_accuracy', label: 'EMA' },
-          { metric: 'short-rl/best_accuracy', label: 'best so far' },
-        ],
-      },
-      {
-        id: 'pressure',
-        title: 'Pressure on length',
-        axis: 'share (%)',
-        unit: 'fraction',
-        smooth: true,
-        fromZero: true,
-        lines: [
-          { metric: 'advantages/same_verdict_share', label: 'advantage within a verdict' },
-          { metric: 'advantages/brevity', label: 'shorter preferred' },
-          { metric: 'monitor/pressure', label: 'left after rollbacks' },
-        ],
-      },
-    ],
-  },
-  {
-    title: 'Collapse guard',
-    figures: [
-      {
-        id: 'monitor-accuracy',
-        title: 'Accuracy as the monitor sees it',
-        axis: 'moving average (%)',
-        unit: 'fraction',
-        lines: [
-          { metric: 'monitor/accuracy', label: 'average' },
-          { metric: 'monitor/accuracy_peak', label: 'its peak' },
-        ],
-      },
-      {
-        id: 'groups',
-        title: 'Groups without a signal',
-        axis: 'share of groups (%)',
-        unit: 'fraction',
-        smooth: true,
-        fromZero: true,
-        lines: [
-          { metric: 'frac_reward_zero_std', label: 'equal rewards' },
-          { metric: 'accuracy/groups_all_correct', label: 'all correct' },
-          { metric: 'accuracy/groups_all_wrong', label: 'all wrong' },
-        ],
-      },
-      {
-        id: 'spread',
-        title: 'Spread of thinking within a group',
-        axis: 'standard deviation (tokens)',
-        unit: 'tokens',
-        smooth: true,
-        fromZero: true,
-        lines: [
-          { metric: 'thinking/correct_group_std', label: 'correct' },
-          { metric: 'thinking/wrong_group_std', label: 'wrong' },
-        ],
-      },
-    ],
-  },
-  {
-    title: 'Policy',
-    figures: [
-      {
-        id: 'entropy',
-        title: 'Entropy',
-        axis: 'nats per token',
-        unit: 'number',
-        smooth: true,
-        fromZero: true,
-        lines: [{ metric: 'entropy', label: 'entropy' }],
-      },
-      {
-        id: 'kl',
-        title: 'Divergence from the base model',
-        axis: 'KL estimate, nats per token',
-        unit: 'number',
-        smooth: true,
-        fromZero: true,
-        lines: [{ metric: 'kl', label: 'KL' }],
-      },
-      {
-        id: 'clipping',
-        title: 'Clipped tokens',
-        axis: 'share of tokens (%)',
-        unit: 'fraction',
-        smooth: true,
-        fromZero: true,
-        lines: [
-          { metric: 'clip_ratio/low_mean', label: 'from below' },
-          { metric: 'clip_ratio/high_mean', label: 'from above' },
-          { metric: 'cispo_clip_ratio', label: 'capped' },
-        ],
-      },
-      {
-        id: 'loss',
-        title: 'Loss',
-        axis: 'loss',
-        unit: 'number',
-        smooth: true,
-        lines: [
-          { metric: 'loss', label: 'training' },
-          { metric: 'eval/loss', label: 'held out', as: 'points' },
-        ],
-      },
-      {
-        id: 'grad-norm',
-        title: 'Gradient norm',
-        axis: 'norm before clipping',
-        unit: 'number',
-        smooth: true,
-        fromZero: true,
-        lines: [{ metric: 'grad_norm', label: 'norm' }],
-      },
-      {
-        id: 'learning-rate',
-        title: 'Learning rate',
-        axis: 'rate',
-        unit: 'rate',
-        fromZero: true,
-        lines: [{ metric: 'learning_rate', label: 'rate' }],
-      },
-      {
-        id: 'sampler-gap',
-        title: 'Sampler against trainer',
-        axis: '|difference of log-probs|, nats',
-        unit: 'rate',
-        fromZero: true,
-        lines: [
-          { metric: 'sampling/sampling_logp_difference/mean', label: 'mean' },
-          { metric: 'sampling/sampling_logp_difference/max', label: 'largest' },
-        ],
-      },
-    ],
-  },
-  {
-    title: 'Time and memory',
-    figures: [
-      {
-        id: 'step-time',
-        title: 'Time of a step',
-        axis: 'seconds',
-        unit: 'seconds',
-        stacked: true,
-        fromZero: true,
-        lines: [
-          { metric: 'time/generate', label: 'generate' },
-          { metric: 'time/reward', label: 'reward' },
-          { metric: 'time/score', label: 'score' },
-          { metric: 'time/train', label: 'train' },
-          { metric: 'time/optimizer', label: 'optimiser' },
-        ],
-      },
-      {
-        id: 'throughput',
-        title: 'Generation',
-        axis: 'new tokens per second',
-        unit: 'number',
-        smooth: true,
-        fromZero: true,
-        lines: [{ metric: 'time/generated_tokens_per_second', label: 'tokens/s' }],
-      },
-      {
-        id: 'memory',
-        title: 'Memory',
-        axis: 'bytes',
-        unit: 'bytes',
-        fromZero: true,
-        lines: [
-          { metric: 'memory/resident_bytes', label: 'process' },
-          { metric: 'memory/engine_bytes', label: 'engine' },
-          { metric: 'memory/device_used_bytes', label: 'all programs' },
-        ],
-      },
-    ],
-  },
-];
+    ),
+    figure('throughput', 'Generation', 'new tokens per second', 'number', SMOOTH_FROM_ZERO, {
+      'tokens/s': 'time/generated_tokens_per_second',
+    }),
+    figure('memory', 'Memory', 'bytes', 'bytes', FROM_ZERO, {
+      process: 'memory/resident_bytes',
+      engine: 'memory/engine_bytes',
+      'all programs': 'memory/device_used_bytes',
+    }),
+  ],
+};
+
+export const FIGURE_GROUPS: readonly FigureGroup[] = Object.entries(GROUPS).map(([title, figures]) => {
+  return { title, figures };
+});
 
 export const TIME_FIGURES: readonly TimeFigure[] = FIGURE_GROUPS.flatMap(({ figures }) => figures);
 

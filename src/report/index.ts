@@ -10,7 +10,7 @@ import { figureCsv, type Figure } from './figure';
 import { pageHtml, type PageContent } from './page';
 import { readRun, type RunData } from './run-data';
 import { comparison } from './several';
-import { drawnFigures, reportOf, rewardName, sectionsOf, tilesOf, verdictOf, type RunReport } from './single';
+import { partsOf, reportOf, rewardName, tilesOf, verdictOf, type RunReport } from './single';
 import { standalone, toPng } from '../drawing/svg';
 
 export interface ReportOptions {
@@ -32,30 +32,24 @@ function factsOf({ config, sft, startedAt, name }: RunData): string[] {
   if (settings === null) return [name, started];
   const model = settings.model.split('/').slice(-2).join('/');
   const seed = `seed ${settings.seed}`;
-  if (config === null) return [name, model, 'supervised fine-tuning', seed, started];
-  return [name, model, `reward ${rewardName({ config } as RunData)}`, seed, started];
+  const method = config === null ? 'supervised fine-tuning' : `reward ${rewardName(config)}`;
+  return [name, model, method, seed, started];
 }
 
-async function single(report: RunReport): Promise<Omit<PageContent, 'completions' | 'title'>> {
-  const drawn = await drawnFigures(report);
-  return {
-    verdict: verdictOf(report),
-    facts: factsOf(report.run),
-    tiles: tilesOf(report),
-    sections: await sectionsOf(report, drawn),
-    figures: [...drawn.dynamics.flatMap(({ figures }) => figures), ...drawn.evaluations],
-  };
+type Content = Omit<PageContent, 'completions' | 'title'>;
+
+async function single(report: RunReport): Promise<Content> {
+  const facts = factsOf(report.run);
+  return { verdict: verdictOf(report), facts, tiles: tilesOf(report), ...(await partsOf(report)) };
 }
 
-async function several(reports: readonly RunReport[]): Promise<Omit<PageContent, 'completions' | 'title'>> {
-  const { sections, figures } = await comparison(reports);
+async function several(reports: readonly RunReport[]): Promise<Content> {
   const steps = reports.reduce((sum, { run }) => sum + (run.lines.at(-1)?.step ?? 0), 0);
   return {
     verdict: comparisonAnswer(reports) ?? `${reports.length} runs, ${grouped(steps)} steps.`,
     facts: [...reports.map(({ run }) => run.name), `${grouped(steps)} steps in all`],
     tiles: [],
-    sections,
-    figures,
+    ...(await comparison(reports)),
   };
 }
 
@@ -93,11 +87,11 @@ export async function makeReport(paths: readonly string[], { title }: ReportOpti
   refuseTwice(paths);
   const runs = named(paths.map(readRun));
   refuseMixed(runs);
-  const reports: RunReport[] = [];
-  for (const run of runs) reports.push(await reportOf(run));
+  const reports = await Promise.all(runs.map(reportOf));
   const content = reports.length === 1 ? await single(reports[0]!) : await several(reports);
   const heading = title ?? (runs.length === 1 ? runs[0]!.name : `${runs.length} runs compared`);
-  const completions = await packedCompletions(runs, COMPLETION_BYTES);
+  const supervised = runs.every(({ sft }) => sft !== null);
+  const completions = supervised ? null : await packedCompletions(runs, COMPLETION_BYTES);
   return { html: pageHtml({ ...content, title: heading, completions }), figures: content.figures };
 }
 

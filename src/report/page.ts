@@ -19,8 +19,8 @@ export interface PageContent {
   tiles: readonly Tile[];
   sections: readonly Section[];
   figures: readonly Figure[];
-  /** From `packedCompletions`. */
-  completions: { packed: string; count: number };
+  /** From `packedCompletions`; null: the runs sample none. */
+  completions: { packed: string; count: number } | null;
 }
 
 const tileHtml = ({ name, value, note }: Tile): Html =>
@@ -49,10 +49,11 @@ export function pageHtml({
   figures,
   completions,
 }: PageContent): string {
-  const all: Section[] = [
-    ...sections,
-    { id: 'completions-section', title: 'Completions', content: completionsHtml(completions.count) },
-  ];
+  const all = [...sections];
+  if (completions !== null) {
+    const content = completionsHtml(completions.count);
+    all.push({ id: 'completions-section', title: 'Completions', content });
+  }
   const csv = Object.fromEntries(figures.map((figure) => [figure.id, figureCsv(figure)]));
   const body = markup`<a class="skip" href="#main">Skip to the content</a>
     <header class="page">
@@ -64,7 +65,7 @@ export function pageHtml({
       <p class="muted">${facts.join(' · ')}</p>
       <dl class="tiles">${tiles.map(tileHtml)}</dl>
       <nav aria-label="Sections">
-        <ul>
+        <ul class="row">
           ${all.map(({ id, title: name }) => markup`<li><a href="#${id}">${name}</a></li>`)}
         </ul>
       </nav>
@@ -101,7 +102,7 @@ export function pageHtml({
 <body>
 ${body.text}
 ${dataHtml('figure-data', packed(csv)).text}
-${dataHtml('completion-data', completions.packed).text}
+${dataHtml('completion-data', completions?.packed ?? '').text}
 <script>${script}</script>
 </body>
 </html>

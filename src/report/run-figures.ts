@@ -1,18 +1,13 @@
 /** The figures of one run. */
-import type { Comparison } from '../eval';
 import type { StoredCompletion } from '../run';
-import { compareAnswers, kindName, withEnds, type BeforeAfter } from './evaluations';
+import { kindName, withEnds, type BeforeAfter } from './evaluations';
 import { lengthsSvg, levelAccuracySvg, levelTokensSvg } from './evaluation-figures';
 import { shortNumber, type Cell, type Figure } from './figure';
 import { FIGURE_GROUPS, type FigureGroup } from './figures';
-import { marksOf } from './marks';
+import { marksOf, type Mark } from './marks';
 import type { RunData } from './run-data';
+import { levelsOf } from './tables';
 import { linesOf, timeFigureSvg, type StepValues } from './time-figure';
-
-export interface DrawnGroup {
-  title: string;
-  figures: Figure[];
-}
 
 export function stepValues(run: RunData, evaluations: readonly BeforeAfter[]): StepValues {
   const n = (kind: BeforeAfter['kind']) => evaluations.find((one) => one.kind === kind)?.trained.n;
@@ -23,8 +18,11 @@ export function stepValues(run: RunData, evaluations: readonly BeforeAfter[]): S
   };
 }
 
-async function timeFigures(group: FigureGroup, run: RunData, values: StepValues): Promise<Figure[]> {
-  const marks = marksOf(run.lines, run.rollbacks);
+async function timeFigures(
+  group: FigureGroup,
+  marks: readonly Mark[],
+  values: StepValues,
+): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (const figure of group.figures) {
     const lines = linesOf(figure, values);
@@ -43,40 +41,36 @@ async function timeFigures(group: FigureGroup, run: RunData, values: StepValues)
 }
 
 /** The figures over the run's steps, in groups; a group without values is left out. */
-export async function dynamicsOf(run: RunData, values: StepValues): Promise<DrawnGroup[]> {
-  const groups: DrawnGroup[] = [];
-  for (const group of FIGURE_GROUPS) {
-    const figures = await timeFigures(group, run, values);
-    if (figures.length > 0) groups.push({ title: group.title, figures });
-  }
-  return groups;
+export async function dynamicsOf(run: RunData, values: StepValues) {
+  const marks = marksOf(run.lines, run.rollbacks);
+  const groups = FIGURE_GROUPS.map(async (group) => {
+    return { title: group.title, figures: await timeFigures(group, marks, values) };
+  });
+  return (await Promise.all(groups)).filter(({ figures }) => figures.length > 0);
 }
 
 function levelTable({ base, trained }: BeforeAfter): Figure['table'] {
   const columns = ['level', 'n', 'accuracy_before', 'accuracy_after', 'tokens_before', 'tokens_after'];
-  const rows = Object.keys(base.perLevel)
-    .filter((level) => trained.perLevel[level] !== undefined)
-    .map((level): Cell[] => {
-      const [a, b] = [base.perLevel[level]!, trained.perLevel[level]!];
-      return [level, b.n, a.accuracy, b.accuracy, a.totalTokens, b.totalTokens].map((cell) =>
-        typeof cell === 'number' ? shortNumber(cell) : cell,
-      );
-    });
+  const rows = levelsOf(base, trained).map(([level, a, b]): Cell[] => [
+    level,
+    ...[b.n, a.accuracy, b.accuracy, a.totalTokens, b.totalTokens].map(shortNumber),
+  ]);
   return { columns, rows };
 }
 
 async function lengthFigures({ kind, answers }: BeforeAfter): Promise<Figure[]> {
   if (answers === null) return [];
-  const parts: [string, string, (row: StoredCompletion) => number][] = [
-    ['thinking', 'tokens in the thinking block', (row) => row.thinkingTokens],
-    ['total', 'tokens of the completion', (row) => row.totalTokens],
-  ];
+  const parts = [
+    ['thinking', 'Thinking lengths', 'tokens in the thinking block'],
+    ['total', 'Completion lengths', 'tokens of the completion'],
+  ] as const;
   return Promise.all(
-    parts.map(async ([name, axis, of]): Promise<Figure> => {
+    parts.map(async ([name, title, axis]): Promise<Figure> => {
+      const of = (row: StoredCompletion) => row[`${name}Tokens`];
       const [before, after] = [answers.base.map(of), answers.trained.map(of)];
       return {
         id: `lengths-${name}-${kind}`,
-        title: name === 'thinking' ? 'Thinking lengths' : 'Completion lengths',
+        title,
         svg: await lengthsSvg(before, after, axis),
         caption: 'Grey before, coloured after. The longest hundredth is in the last bar.',
         table: {
@@ -95,25 +89,13 @@ export async function evaluationFigures(evaluation: BeforeAfter): Promise<Figure
   if (Object.keys(base.perLevel).length > 0) {
     const table = levelTable(evaluation);
     const caption = `Grey before, coloured after; ${kindName(kind)}.`;
+    const figure = (name: string, title: string, svg: string): Figure => {
+      return { id: `level-${name}-${kind}`, title, svg, table, caption };
+    };
     figures.push(
-      {
-        id: `level-accuracy-${kind}`,
-        title: 'Accuracy by level',
-        svg: await levelAccuracySvg(base, trained),
-        table,
-        caption,
-      },
-      {
-        id: `level-tokens-${kind}`,
-        title: 'Tokens by level',
-        svg: await levelTokensSvg(base, trained),
-        table,
-        caption,
-      },
+      figure('accuracy', 'Accuracy by level', await levelAccuracySvg(base, trained)),
+      figure('tokens', 'Tokens by level', await levelTokensSvg(base, trained)),
     );
   }
   return [...figures, ...(await lengthFigures(evaluation))];
 }
-
-export const comparisonOf = ({ answers }: BeforeAfter): Comparison | null =>
-  compareAnswers(answers?.base, answers?.trained);

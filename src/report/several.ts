@@ -1,20 +1,24 @@
 /** The sections of a report that compares runs: the paper's figures and its table of main results. */
 import { isDeepStrictEqual } from 'node:util';
-import type { Config } from '../config';
-import type { Interval } from '../eval';
-import { percent } from '../base/text';
 import { withPublishedNames } from '../train';
 import { accuracyTest, comparedOrNull, evaluationOf } from './answer';
 import { accuracyInterval, kindName, KINDS, type BeforeAfter } from './evaluations';
-import { paretoSvg, type ParetoPoint } from './evaluation-figures';
+import { PARETO_VALUES, paretoSvg, type ParetoPoint } from './evaluation-figures';
 import { figuresHtml, shortNumber, type Cell, type Figure } from './figure';
 import { FIGURE_GROUPS, type FigureGroup, type TimeFigure } from './figures';
 import { markup, joined, type Html } from './html';
-import { rewardName, type RunReport, type Section } from './single';
-import { answersSection, verdictOf } from './single';
-import { changeCell, configurationHtml, numberTable, pCell, pointsCell, tokens } from './tables';
+import { answersSection, rewardName, verdictOf, type RunReport, type Section } from './single';
+import {
+  accuracyCell,
+  changeCell,
+  configurationHtml,
+  numberTable,
+  pCell,
+  pointsCell,
+  tokens,
+} from './tables';
 import { pointsOf, smoothPoints, thinned, timeFigureSvg, type DrawnLine, type Point } from './time-figure';
-import { maximum, minimum } from '../base/statistics';
+import { maximum, mean, minimum } from '../base/statistics';
 
 /** Runs that differ in nothing but their seed. */
 export interface Method {
@@ -41,6 +45,9 @@ type Settings = Record<string, unknown>;
 const learntFrom = ({ run }: RunReport): Settings =>
   Object.fromEntries(Object.entries(run.config ?? {}).filter(([key]) => !CIRCUMSTANCES.has(key)));
 
+const rewardOf = ([first]: readonly RunReport[]): string =>
+  first!.run.config === null ? 'unknown reward' : rewardName(first!.run.config);
+
 /** What tells this method from others with the same reward: the first settings that differ. */
 function difference(own: Settings, others: readonly Settings[]): string {
   const names = Object.keys(own).filter((key) =>
@@ -63,20 +70,19 @@ export function methodsOf(reports: readonly RunReport[]): Method[] {
     else same.reports.push(report);
   }
   return methods.map(({ settings, reports: own }, index): Method => {
-    const reward = rewardName(own[0]!.run);
-    const others = methods.filter(
-      (method) => method.reports !== own && rewardName(method.reports[0]!.run) === reward,
+    const reward = rewardOf(own);
+    const others = methods.filter((method) => method.reports !== own && rewardOf(method.reports) === reward);
+    const more = difference(
+      settings,
+      others.map((method) => method.settings),
     );
-    const more =
-      others.length === 0
-        ? ''
-        : difference(
-            settings,
-            others.map((method) => method.settings),
-          );
     return { label: more === '' ? reward : `${reward} (${more})`, index, reports: own };
   });
 }
+
+/** The name of a run in tables and figures of its method: with its seed if there are several. */
+const seedName = ({ label, reports }: Method, { run }: RunReport): string =>
+  reports.length > 1 ? `${label}, seed ${run.config?.seed ?? '?'}` : label;
 
 /** Mean, least and most over the runs that have a value at a step. */
 function bandOf(runs: readonly (readonly Point[])[]): Point[] {
@@ -87,14 +93,14 @@ function bandOf(runs: readonly (readonly Point[])[]): Point[] {
     .sort(([a], [b]) => a - b)
     .map(([step, values]) => ({
       step,
-      value: values.reduce((sum, value) => sum + value, 0) / values.length,
+      value: mean(values),
       low: minimum(values),
       high: maximum(values),
     }));
 }
 
 function methodLine({ label, index, reports }: Method, figure: TimeFigure, metric: string): DrawnLine | null {
-  const as = figure.lines.find((line) => line.metric === metric)!.as ?? 'line';
+  const as = figure.lines.find((line) => line.metric === metric)!.as;
   const runs = reports
     .map(({ values }) => pointsOf(values.lines, metric))
     .filter((points) => points.length > 0)
@@ -132,14 +138,13 @@ async function overlaid(group: FigureGroup, methods: readonly Method[]): Promise
   return figures;
 }
 
-/** Standard error of a mean of tokens, for its 95% interval. */
-function tokenInterval(evaluation: BeforeAfter, side: 'base' | 'trained'): Interval {
+/** Half of the 95% interval of the mean tokens; 0: the answers were not kept. */
+function tokensHalf(evaluation: BeforeAfter, side: 'base' | 'trained'): number {
   const mean = evaluation[side].totalTokens;
   const lengths = evaluation.answers?.[side].map(({ totalTokens }) => totalTokens) ?? [];
-  if (lengths.length < 2) return { low: mean, high: mean };
+  if (lengths.length < 2) return 0;
   const variance = lengths.reduce((sum, length) => sum + (length - mean) ** 2, 0) / (lengths.length - 1);
-  const half = 1.96 * Math.sqrt(variance / lengths.length);
-  return { low: mean - half, high: mean + half };
+  return 1.96 * Math.sqrt(variance / lengths.length);
 }
 
 function paretoPoint(
@@ -149,52 +154,33 @@ function paretoPoint(
   side: 'base' | 'trained',
 ): ParetoPoint {
   const { accuracy, totalTokens } = evaluation[side];
-  const [own, lengths] = [accuracyInterval(evaluation[side]), tokenInterval(evaluation, side)];
-  return {
-    label,
-    index,
-    accuracy,
-    accuracyLow: own.low,
-    accuracyHigh: own.high,
-    tokens: totalTokens,
-    tokensLow: lengths.low,
-    tokensHigh: lengths.high,
-  };
+  const { low, high } = accuracyInterval(evaluation[side]);
+  const half = tokensHalf(evaluation, side);
+  const lengths = { tokens: totalTokens, tokensLow: totalTokens - half, tokensHigh: totalTokens + half };
+  return { label, index, accuracy, accuracyLow: low, accuracyHigh: high, ...lengths };
 }
 
+const firstEvaluation = (methods: readonly Method[], kind: BeforeAfter['kind']): BeforeAfter | undefined =>
+  methods.flatMap(({ reports }) => reports.flatMap((report) => evaluationOf(report, kind) ?? []))[0];
+
 async function paretoFigure(methods: readonly Method[], kind: BeforeAfter['kind']): Promise<Figure | null> {
-  const points = methods.flatMap(({ label, index, reports }) =>
-    reports.flatMap((report) => {
+  const points = methods.flatMap((method) =>
+    method.reports.flatMap((report) => {
       const evaluation = evaluationOf(report, kind);
-      const seed = reports.length > 1 ? `, seed ${report.run.config?.seed ?? '?'}` : '';
-      return evaluation === undefined ? [] : [paretoPoint(`${label}${seed}`, index, evaluation, 'trained')];
+      if (evaluation === undefined) return [];
+      return [paretoPoint(seedName(method, report), method.index, evaluation, 'trained')];
     }),
   );
-  const first = methods
-    .flatMap(({ reports }) => reports)
-    .map((report) => evaluationOf(report, kind))
-    .find((one) => one !== undefined);
+  const first = firstEvaluation(methods, kind);
   if (first === undefined) return null;
   const all = [paretoPoint('base', null, first, 'base'), ...points];
   const columns = [
     'model',
-    'accuracy',
-    'accuracy_low',
-    'accuracy_high',
-    'tokens',
-    'tokens_low',
-    'tokens_high',
+    ...PARETO_VALUES.map((name) => name.replace(/[A-Z]/, (c) => `_${c.toLowerCase()}`)),
   ];
   const rows = all.map((point): Cell[] => [
     point.label,
-    ...[
-      point.accuracy,
-      point.accuracyLow,
-      point.accuracyHigh,
-      point.tokens,
-      point.tokensLow,
-      point.tokensHigh,
-    ].map(shortNumber),
+    ...PARETO_VALUES.map((name) => shortNumber(point[name])),
   ]);
   return {
     id: `pareto-${kind}`,
@@ -208,36 +194,25 @@ async function paretoFigure(methods: readonly Method[], kind: BeforeAfter['kind'
 
 /** The table of main results in the paper's shape: accuracy and tokens, with the change from the base model. */
 function mainResults(methods: readonly Method[]): Html {
-  const kinds = KINDS.filter((kind) =>
-    methods.some(({ reports }) => reports.some((report) => evaluationOf(report, kind))),
-  );
+  const kinds = KINDS.filter((kind) => firstEvaluation(methods, kind) !== undefined);
   const cells = (evaluation: BeforeAfter | undefined, side: 'base' | 'trained'): (string | Html)[] => {
     if (evaluation === undefined) return ['–', '–', '–'];
     const own = evaluation[side];
-    const { low, high } = accuracyInterval(own);
     const change =
       side === 'trained' ? markup` (${changeCell(evaluation.base.totalTokens, own.totalTokens)})` : null;
-    return [
-      markup`${percent(own.accuracy)}
-        <span class="muted range">[${(100 * low).toFixed(1)}, ${(100 * high).toFixed(1)}]</span>`,
-      tokens(own.thinkingTokens),
-      markup`${tokens(own.totalTokens)}${change}`,
-    ];
+    return [accuracyCell(own), tokens(own.thinkingTokens), markup`${tokens(own.totalTokens)}${change}`];
   };
-  const reports = methods.flatMap(({ label, reports: own }) =>
-    own.map((report) => ({ label, report, several: own.length > 1 })),
+  const rows = methods.flatMap((method) =>
+    method.reports.map((report) => [
+      seedName(method, report),
+      ...kinds.flatMap((kind) => cells(evaluationOf(report, kind), 'trained')),
+      verdictOf(report).split(':')[0]!.replace(/\.$/, ''),
+    ]),
   );
-  const of = (kind: BeforeAfter['kind']) =>
-    reports.map(({ report }) => evaluationOf(report, kind)).find((one) => one !== undefined);
-  const rows = reports.map(({ label, report, several }) => [
-    several ? `${label}, seed ${report.run.config?.seed ?? '?'}` : label,
-    ...kinds.flatMap((kind) => cells(evaluationOf(report, kind), 'trained')),
-    verdictOf(report).split(':')[0]!.replace(/\.$/, ''),
-  ]);
   return numberTable(
     'Main results: accuracy with its 95% interval, mean tokens of thinking and of a completion with the change from the base model',
     ['model', ...kinds.flatMap((kind) => [`accuracy, ${kindName(kind)}`, 'thinking', 'tokens']), 'outcome'],
-    [['base', ...kinds.flatMap((kind) => cells(of(kind), 'base')), ''], ...rows],
+    [['base', ...kinds.flatMap((kind) => cells(firstEvaluation(methods, kind), 'base')), ''], ...rows],
   );
 }
 
@@ -270,14 +245,13 @@ function differences(reports: readonly RunReport[], kind: BeforeAfter['kind']): 
 }
 
 async function runSection(report: RunReport, index: number): Promise<Section> {
-  const { run } = report;
-  const config: Config | null = run.config;
+  const { name, config, configProblem } = report.run;
   return {
     id: `run-${index + 1}`,
-    title: run.name,
+    title: name,
     content: markup`<p>${verdictOf(report)}</p>
       ${await answersSection(report)}
-      ${config === null ? markup`<p>${run.configProblem}</p>` : configurationHtml(withPublishedNames(config))}`,
+      ${config === null ? markup`<p>${configProblem}</p>` : configurationHtml(withPublishedNames(config))}`,
   };
 }
 

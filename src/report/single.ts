@@ -1,13 +1,15 @@
 /** The sections of a report on one run. */
 import { grouped, percent } from '../base/text';
+import type { Comparison } from '../eval';
 import { runVerdict, withPublishedNames } from '../train';
+import type { Config } from '../config';
 import { chosenPairs, pairsHtml } from './before-after';
-import { evaluationsOf, kindName, type BeforeAfter } from './evaluations';
+import { compareAnswers, evaluationsOf, kindName, type BeforeAfter } from './evaluations';
 import { figuresHtml, type Figure } from './figure';
 import { markup, joined, type Html } from './html';
 import { marksOf } from './marks';
 import type { RunData } from './run-data';
-import { comparisonOf, dynamicsOf, evaluationFigures, stepValues, type DrawnGroup } from './run-figures';
+import { dynamicsOf, evaluationFigures, stepValues } from './run-figures';
 import {
   allSettingsHtml,
   changeCell,
@@ -46,18 +48,6 @@ export async function reportOf(run: RunData): Promise<RunReport> {
   return { run, evaluations, values: stepValues(run, evaluations) };
 }
 
-/** The figures of a report on one run. */
-export interface RunFigures {
-  dynamics: readonly DrawnGroup[];
-  evaluations: readonly Figure[];
-}
-
-export async function drawnFigures({ run, evaluations, values }: RunReport): Promise<RunFigures> {
-  const dynamics = await dynamicsOf(run, values);
-  const own = await Promise.all(evaluations.map(evaluationFigures));
-  return { dynamics, evaluations: own.flat() };
-}
-
 const STATE: Readonly<Record<RunData['state'], string>> = {
   finished: 'Finished',
   running: 'Still running',
@@ -82,12 +72,11 @@ export function verdictOf({ run }: RunReport): string {
   return `${STATE[run.state]}, after step ${grouped(last)}${of}.${run.sft === null ? '' : lossChange(run)}`;
 }
 
-export const rewardName = ({ config }: RunData): string =>
-  config === null
-    ? 'unknown reward'
-    : typeof config.reward === 'string'
-      ? config.reward
-      : config.reward.map((one) => (typeof one === 'string' ? one : one.name)).join(' + ');
+export const rewardName = ({ reward }: Config): string =>
+  [reward]
+    .flat()
+    .map((one) => (typeof one === 'string' ? one : one.name))
+    .join(' + ');
 
 const capitalised = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 
@@ -117,39 +106,28 @@ function sftTiles({ lines }: RunData): Tile[] {
   const [first, last] = [lines[0], lines.at(-1)];
   const heldOut = lines.findLast((line) => line['eval/loss'] !== undefined);
   if (first?.loss === undefined || last?.loss === undefined) return [];
-  return [
-    {
-      name: 'Loss per completion token',
-      value: last.loss.toFixed(4),
-      note: markup`was ${first.loss.toFixed(4)}`,
-    },
-    ...(heldOut === undefined
-      ? []
-      : [
-          {
-            name: 'Loss on held-out examples',
-            value: heldOut['eval/loss']!.toFixed(4),
-            note: markup`after step ${grouped(heldOut.step ?? 0)}`,
-          },
-        ]),
-    { name: 'Tokens', value: grouped(last.num_tokens ?? 0), note: markup`of prompts and completions` },
+  const tile = (name: string, value: string, note: string): Tile => ({ name, value, note: markup`${note}` });
+  const tiles = [
+    tile('Loss per completion token', last.loss.toFixed(4), `was ${first.loss.toFixed(4)}`),
+    tile('Tokens', grouped(last.num_tokens ?? 0), 'of prompts and completions'),
   ];
+  if (heldOut === undefined) return tiles;
+  const after = `after step ${grouped(heldOut.step ?? 0)}`;
+  return tiles.toSpliced(1, 0, tile('Loss on held-out examples', heldOut['eval/loss']!.toFixed(4), after));
 }
 
 export function tilesOf({ run, evaluations }: RunReport): Tile[] {
   const seconds = run.lines.reduce((sum, line) => sum + (line.step_time ?? 0), 0);
   const last = run.lines.at(-1);
   const own = run.sft === null ? evaluations.slice(0, 2).flatMap(evaluationTiles) : sftTiles(run);
-  const training: Tile[] =
-    own.length > 0 || last === undefined || run.sft !== null
-      ? []
-      : [
-          { name: 'Accuracy in training', value: percent(last['accuracy/mean'] ?? NaN), note: null },
-          { name: 'Thinking tokens in training', value: tokens(last['thinking/mean'] ?? NaN), note: null },
-        ];
+  if (own.length === 0 && last !== undefined && run.sft === null) {
+    own.push(
+      { name: 'Accuracy in training', value: percent(last['accuracy/mean'] ?? NaN), note: null },
+      { name: 'Thinking tokens in training', value: tokens(last['thinking/mean'] ?? NaN), note: null },
+    );
+  }
   return [
     ...own,
-    ...training,
     { name: 'Steps', value: grouped(last?.step ?? 0), note: markup`${hours(seconds)} of training` },
     ...(run.sft === null ? [{ name: 'Rollbacks', value: String(run.rollbacks.length), note: null }] : []),
     ...run.accepted.map(({ step, files }) => ({
@@ -177,25 +155,21 @@ ${figuresHtml(own)}`;
 }
 
 /** Whether the differences are more than chance, on the same problems. */
-function testsHtml(evaluation: BeforeAfter): Html {
-  const { change } = evaluation;
-  const compared = comparisonOf(evaluation);
-  const rows: (string | Html)[][] = [
-    ['accuracy, points', pointsCell(change.difference, change.interval), pCell(change.p)],
+function testsHtml({ change, answers }: BeforeAfter): Html {
+  const compared = compareAnswers(answers?.base, answers?.trained);
+  const tokenRow = (name: string, figure: Comparison['totalTokens']) => [
+    name,
+    pointsCell(figure.change, figure.changeInterval),
+    pCell(figure.p),
   ];
-  if (compared !== null) {
-    const { thinkingTokens, totalTokens } = compared;
-    for (const [name, figure] of [
-      ['thinking tokens, %', thinkingTokens],
-      ['all tokens, %', totalTokens],
-    ] as const) {
-      rows.push([name, pointsCell(figure.change, figure.changeInterval), pCell(figure.p)]);
-    }
-  }
   return numberTable(
     'Differences with 95% intervals; p by the exact McNemar test for accuracy, by the paired bootstrap for tokens',
     ['difference', 'after - before', 'p'],
-    rows,
+    [
+      ['accuracy, points', pointsCell(change.difference, change.interval), pCell(change.p)],
+      ...(compared === null ? [] : [tokenRow('thinking tokens, %', compared.thinkingTokens)]),
+      ...(compared === null ? [] : [tokenRow('all tokens, %', compared.totalTokens)]),
+    ],
   );
 }
 
@@ -204,9 +178,7 @@ export async function answersSection({ run, evaluations }: RunReport): Promise<H
   const shown =
     evaluations.find(({ kind, answers }) => kind === 'greedy' && answers !== null) ??
     evaluations.find(({ answers }) => answers !== null);
-  if (shown === undefined) {
-    return markup`<p>The run kept no answers of its evaluations.</p>`;
-  }
+  if (shown === undefined) return markup`<p>The run kept no answers of its evaluations.</p>`;
   const pairs = await pairsHtml(chosenPairs(shown), run.directory.promptTemplate());
   return markup`<p class="muted">
       ${capitalised(kindName(shown.kind))}. Lines of the thinking that training removed are marked.
@@ -220,24 +192,25 @@ function settingsHtml({ config, configProblem, sft }: RunData): Html {
   return configurationHtml(withPublishedNames(config));
 }
 
-/** A supervised run has no answers, evaluations of them, or monitor. */
-export async function sectionsOf(
-  report: RunReport,
-  { dynamics, evaluations }: RunFigures,
-): Promise<Section[]> {
+/** All of a report on one run; a supervised run has no answers, evaluations of them, or monitor. */
+export async function partsOf(report: RunReport): Promise<{ sections: Section[]; figures: Figure[] }> {
   const { run } = report;
-  const samples = run.sft === null;
-  const answers = { id: 'answers', title: 'The same problems, before and after' };
+  const groups = await dynamicsOf(run, report.values);
+  const evaluated = (await Promise.all(report.evaluations.map(evaluationFigures))).flat();
+  const section = (id: string, title: string, content: Html): Section => ({ id, title, content });
+  const dynamics = groups.map(({ title, figures }) =>
+    section(title.toLowerCase().replaceAll(/\W+/g, '-'), title, figuresHtml(figures)),
+  );
+  const figures = [...groups.flatMap((group) => group.figures), ...evaluated];
+  const configuration = section('configuration', 'Configuration', settingsHtml(run));
+  if (run.sft !== null) return { figures, sections: [...dynamics, configuration] };
   const marks = marksOf(run.lines, run.rollbacks);
-  return [
-    ...(samples ? [{ ...answers, content: await answersSection(report) }] : []),
-    ...dynamics.map(({ title, figures }): Section => {
-      return { id: title.toLowerCase().replaceAll(/\W+/g, '-'), title, content: figuresHtml(figures) };
-    }),
-    ...(samples
-      ? [{ id: 'evaluations', title: 'Evaluations', content: evaluationSection(report, evaluations) }]
-      : []),
-    ...(samples ? [{ id: 'events', title: 'What happened', content: marksHtml(marks) }] : []),
-    { id: 'configuration', title: 'Configuration', content: settingsHtml(run) },
+  const sections = [
+    section('answers', 'The same problems, before and after', await answersSection(report)),
+    ...dynamics,
+    section('evaluations', 'Evaluations', evaluationSection(report, evaluated)),
+    section('events', 'What happened', marksHtml(marks)),
+    configuration,
   ];
+  return { figures, sections };
 }

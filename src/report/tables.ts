@@ -39,11 +39,14 @@ export function numberTable(
   </div>`;
 }
 
-/** `88.4%`, with its interval for a hover or a screen reader. */
-const accuracyCell = (summary: Pick<EvalSummary, 'accuracy' | 'n'>): Html => {
+const rangeHtml = (low: string, high: string): Html =>
+  markup`<span class="muted range">[${low}, ${high}]</span>`;
+
+/** `88.4%` and its interval. */
+export const accuracyCell = (summary: Pick<EvalSummary, 'accuracy' | 'n'>): Html => {
   const { low, high } = accuracyInterval(summary);
   return markup`${percent(summary.accuracy)}
-    <span class="muted range">[${(100 * low).toFixed(1)}, ${(100 * high).toFixed(1)}]</span>`;
+    ${rangeHtml((100 * low).toFixed(1), (100 * high).toFixed(1))}`;
 };
 
 export const tokens = (value: number): string =>
@@ -61,23 +64,22 @@ export function changeCell(before: number, after: number): Html {
 export const points = (share: number): string => `${share >= 0 ? '+' : ''}${(100 * share).toFixed(1)}`;
 
 /** Difference of two accuracies in points. */
-export const pointsCell = (difference: number, interval?: Interval): Html => {
-  const range =
-    interval === undefined
-      ? null
-      : markup` <span class="muted range">[${points(interval.low)}, ${points(interval.high)}]</span>`;
-  return markup`${points(difference)}${range}`;
-};
+export const pointsCell = (difference: number, { low, high }: Interval): Html =>
+  markup`${points(difference)} ${rangeHtml(points(low), points(high))}`;
 
 export const pCell = (p: number): string => (p < 0.001 ? '< 0.001' : p.toFixed(3));
 
+/** The levels of both evaluations, with their summaries before and after. */
+export function levelsOf(base: EvalSummary, trained: EvalSummary) {
+  return Object.entries(base.perLevel).flatMap(([level, before]) => {
+    const after = trained.perLevel[level];
+    return after === undefined ? [] : [[level, before, after] as const];
+  });
+}
+
 /** The paper's table 4: every level before and after. */
 export function levelsHtml({ kind, base, trained }: BeforeAfter): Html {
-  const row = (
-    name: string,
-    a: Pick<EvalSummary, 'accuracy' | 'n' | 'totalTokens' | 'thinkingTokens'>,
-    b: typeof a,
-  ) => [
+  const row = (name: string, a: EvalSummary['perLevel'][string], b: typeof a) => [
     name,
     String(b.n),
     accuracyCell(a),
@@ -88,24 +90,11 @@ export function levelsHtml({ kind, base, trained }: BeforeAfter): Html {
     tokens(b.totalTokens),
     changeCell(a.totalTokens, b.totalTokens),
   ];
-  const levels = Object.keys(base.perLevel).filter((level) => trained.perLevel[level] !== undefined);
+  const names = ['accuracy', 'thinking', 'tokens'].flatMap((name) => [`${name} before`, 'after']);
   return numberTable(
     `By level, ${kindName(kind)}; accuracy with its 95% interval`,
-    [
-      'level',
-      'n',
-      'accuracy before',
-      'after',
-      'thinking before',
-      'after',
-      'tokens before',
-      'after',
-      'change',
-    ],
-    [
-      ...levels.map((level) => row(level, base.perLevel[level]!, trained.perLevel[level]!)),
-      row('all', base, trained),
-    ],
+    ['level', 'n', ...names, 'change'],
+    [...levelsOf(base, trained).map(([level, a, b]) => row(level, a, b)), row('all', base, trained)],
   );
 }
 
@@ -136,45 +125,35 @@ export function marksHtml(marks: readonly Mark[]): Html {
   </ul>`;
 }
 
-const json = (value: unknown): string => JSON.stringify(value) ?? 'not set';
-
-export function allSettingsHtml(settings: object): Html {
-  const rows = Object.entries(settings).map(
+function settingsTable(label: string, settings: readonly (readonly [string, unknown])[]): Html {
+  const rows = settings.map(
     ([name, value]) =>
       markup`<tr>
         <th scope="row"><code>${name}</code></th>
-        <td><code>${json(value)}</code></td>
+        <td><code>${JSON.stringify(value) ?? 'not set'}</code></td>
       </tr>`,
   );
-  return markup`<details>
-    <summary>All settings</summary>
-    <div class="scroll" tabindex="0" role="group" aria-label="All settings">
-      <table>
-        ${rows}
-      </table>
-    </div>
-  </details>`;
+  return markup`<div class="scroll" tabindex="0" role="group" aria-label="${label}">
+    <table>
+      ${rows}
+    </table>
+  </div>`;
 }
+
+export const allSettingsHtml = (settings: object): Html =>
+  markup`<details>
+    <summary>All settings</summary>
+    ${settingsTable('All settings', Object.entries(settings))}
+  </details>`;
 
 /** What differs from the nearest preset, the command that repeats the run, and all settings. */
 export function configurationHtml(config: Config): Html {
   const { preset, settings } = nearestPreset(config);
-  const own = settings.map(
-    ([name, value]) =>
-      markup`<tr>
-        <th scope="row"><code>${name}</code></th>
-        <td><code>${json(value)}</code></td>
-      </tr>`,
-  );
   return joined([
-    own.length === 0
+    settings.length === 0
       ? markup`<p>All settings are those of the preset <code>${preset}</code>.</p>`
       : markup`<p>Different from the preset <code>${preset}</code>:</p>
-          <div class="scroll" tabindex="0" role="group" aria-label="Settings that differ">
-            <table>
-              ${own}
-            </table>
-          </div>`,
+          ${settingsTable('Settings that differ', settings)}`,
     allSettingsHtml(config),
     markup`<p>To repeat the run:</p>
       <pre tabindex="0">${trainCommand(config)}</pre>`,

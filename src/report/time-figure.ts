@@ -4,7 +4,7 @@ import { maximum, minimum } from '../base/statistics';
 import type { StepMetrics } from '../base/types';
 import { formatValue, smoothed, type FigureLine, type TimeFigure } from './figures';
 import type { Mark, MarkKind } from './marks';
-import { colour, dashes, FIGURE_SIZE, loadDrawing, type Plot } from '../drawing/svg';
+import { colour, dashes, FIGURE_SIZE, loadDrawing, xAxis, yAxis, type Plot } from '../drawing/svg';
 
 export interface Point {
   step: number;
@@ -71,7 +71,7 @@ function evaluatedBy({ metric }: FigureLine, { evaluated }: StepValues): number 
 }
 
 function lineOf(figure: TimeFigure, line: FigureLine, index: number, values: StepValues): DrawnLine {
-  const { metric, label, as = 'line' } = line;
+  const { metric, label, as } = line;
   const points = pointsOf(values.lines, metric).map((point) =>
     withInterval(point, evaluatedBy(line, values)),
   );
@@ -90,33 +90,26 @@ export function linesOf(figure: TimeFigure, values: StepValues): DrawnLine[] {
   return lines.every(flat) ? lines : lines.filter((line) => !flat(line));
 }
 
-const MARK_COLOUR: Readonly<Record<MarkKind, string>> = {
-  healthy: 'var(--good)',
-  warning: 'var(--warn)',
-  collapsed: 'var(--bad)',
-  rollback: 'var(--muted)',
-  refused: 'var(--bad)',
-};
-const MARK_SIGN: Readonly<Record<MarkKind, string>> = {
-  healthy: '✓',
-  warning: '!',
-  collapsed: '✕',
-  rollback: '↩',
-  refused: '∅',
+const MARKS: Readonly<Record<MarkKind, readonly [sign: string, stroke: string]>> = {
+  healthy: ['✓', 'var(--good)'],
+  warning: ['!', 'var(--warn)'],
+  collapsed: ['✕', 'var(--bad)'],
+  rollback: ['↩', 'var(--muted)'],
+  refused: ['∅', 'var(--bad)'],
 };
 /** In a run whose every step is refused, more marks say nothing more. */
 const MOST_MARKS = 40;
 
 function marks(Plot: Plot, all: readonly Mark[]) {
   const shown = all.slice(0, MOST_MARKS);
-  const stroke = ({ kind }: Mark) => MARK_COLOUR[kind];
+  const stroke = ({ kind }: Mark) => MARKS[kind][1];
   return [
     Plot.ruleX(shown, { x: 'step', stroke, strokeDasharray: '2 3', strokeOpacity: 0.8, title: 'text' }),
     Plot.text(shown, {
       x: 'step',
       frameAnchor: 'top',
       dy: -10,
-      text: ({ kind }: Mark) => MARK_SIGN[kind],
+      text: ({ kind }: Mark) => MARKS[kind][0],
       fill: stroke,
       fontWeight: 'bold',
       fontSize: 11,
@@ -169,13 +162,10 @@ function endLabels(lines: readonly DrawnLine[], [low, high]: readonly [number, n
 }
 
 function yDomain({ fromZero, unit }: TimeFigure, lines: readonly DrawnLine[]): [number, number] {
-  const all = lines.flatMap(({ points, behind = [], band = [], discarded = [] }) =>
-    [...points, ...behind, ...band, ...discarded.flat()].flatMap(({ value, low, high }) => [
-      value,
-      low ?? value,
-      high ?? value,
-    ]),
-  );
+  const all = lines
+    .flatMap(({ points, behind, band, discarded }) => [points, behind ?? [], band ?? [], discarded ?? []])
+    .flat(2)
+    .flatMap(({ value, low, high }) => [value, low ?? value, high ?? value]);
   let [low, high] = [minimum(all), maximum(all)];
   if (fromZero === true) low = Math.min(0, low);
   if (low === high)
@@ -190,12 +180,8 @@ function lineMarks(Plot: Plot, { points, behind, band, discarded = [], index, as
   const xy = { x: 'step', y: 'value' } as const;
   const intervals = points.filter(({ low }) => low !== undefined);
   return [
-    ...(band === undefined
-      ? []
-      : [Plot.areaY(band, { x: 'step', y1: 'low', y2: 'high', fill: stroke, fillOpacity: 0.18 })]),
-    ...(behind === undefined
-      ? []
-      : [Plot.line(behind, { ...xy, stroke, strokeWidth: 0.8, strokeOpacity: 0.3 })]),
+    band && Plot.areaY(band, { x: 'step', y1: 'low', y2: 'high', fill: stroke, fillOpacity: 0.18 }),
+    behind && Plot.line(behind, { ...xy, stroke, strokeWidth: 0.8, strokeOpacity: 0.3 }),
     ...discarded.map((lost) =>
       Plot.line(lost, { ...xy, stroke, strokeWidth: 1, strokeOpacity: 0.5, strokeDasharray: '1 3' }),
     ),
@@ -208,9 +194,9 @@ function lineMarks(Plot: Plot, { points, behind, band, discarded = [], index, as
         ? { strokeWidth: 1.2, strokeDasharray: '4 3' }
         : { strokeWidth: 2, strokeDasharray: dashes(index) }),
     }),
-    ...(as === 'points' || points.length === 1
-      ? [Plot.dot(points, { ...xy, r: 3, fill: 'var(--page)', stroke, strokeWidth: 2 })]
-      : []),
+    as === 'points' || points.length === 1
+      ? Plot.dot(points, { ...xy, r: 3, fill: 'var(--page)', stroke, strokeWidth: 2 })
+      : null,
   ];
 }
 
@@ -222,39 +208,22 @@ function stackedMarks(Plot: Plot, lines: readonly DrawnLine[]) {
     points.map(({ step, value }) => ({ step, value, label, index })),
   );
   const order = lines.map(({ label }) => label);
-  return [
-    Plot.areaY(
-      rows,
-      Plot.stackY(
-        { order },
-        { x: 'step', y: 'value', z: 'label', fill: ({ index }: DrawnLine) => colour(index) },
-      ),
-    ),
-  ];
+  const fill = ({ index }: DrawnLine) => colour(index);
+  return [Plot.areaY(rows, Plot.stackY({ order }, { x: 'step', y: 'value', z: 'label', fill }))];
 }
 
-/** Tops of the parts, at which their labels stand. */
-function stackedTops(lines: readonly DrawnLine[]): DrawnLine[] {
+/** Parts of a whole at the height of their tops, or at their middles, where a label belongs. */
+function stacked(lines: readonly DrawnLine[], at: 'top' | 'middle'): DrawnLine[] {
   const sums = new Map<number, number>();
   return lines.map((line) => ({
     ...line,
     points: line.points.map(({ step, value }) => {
-      const below = sums.get(step) ?? 0;
-      sums.set(step, below + value);
-      return { step, value: below + value };
+      const top = (sums.get(step) ?? 0) + value;
+      sums.set(step, top);
+      return { step, value: at === 'top' ? top : top - value / 2 };
     }),
   }));
 }
-
-/** Middles of the parts at the end, where a label belongs. */
-const stackedMiddles = (lines: readonly DrawnLine[], tops: readonly DrawnLine[]): DrawnLine[] =>
-  tops.map((line, i) => ({
-    ...line,
-    points: line.points.map((point, j) => ({
-      ...point,
-      value: point.value - lines[i]!.points[j]!.value / 2,
-    })),
-  }));
 
 /** @param lines at least one */
 export async function timeFigureSvg(
@@ -263,35 +232,24 @@ export async function timeFigureSvg(
   all: readonly Mark[],
 ): Promise<string> {
   const { Plot, draw } = await loadDrawing('acoer report');
-  const tops = figure.stacked === true ? stackedTops(lines) : lines;
-  const domain = yDomain(figure, tops);
+  const whole = figure.stacked === true;
+  const domain = yDomain(figure, whole ? stacked(lines, 'top') : lines);
   const steps = lines.flatMap(({ points, discarded = [] }) =>
     [...points, ...discarded.flat()].map(({ step }) => step),
   );
-  const labels = endLabels(figure.stacked === true ? stackedMiddles(lines, tops) : lines, domain);
+  const labels = endLabels(whole ? stacked(lines, 'middle') : lines, domain);
   const end = maximum(steps);
   return draw(`${figure.title}: ${lines.map(({ label }) => label).join(', ')}`, {
     marginRight: 96,
     x: {
-      label: 'step',
-      labelAnchor: 'center',
-      labelArrow: 'none',
+      ...xAxis('step'),
       domain: [Math.min(minimum(steps), end - 1), end],
       ticks: 5,
       tickFormat: (step: number) => String(step),
     },
-    y: {
-      label: figure.axis,
-      labelArrow: 'none',
-      domain,
-      grid: true,
-      ticks: 5,
-      tickFormat: tick(figure.unit),
-    },
+    y: { ...yAxis(figure.axis), domain, tickFormat: tick(figure.unit) },
     marks: [
-      ...(figure.stacked === true
-        ? stackedMarks(Plot, lines)
-        : lines.flatMap((line) => lineMarks(Plot, line))),
+      ...(whole ? stackedMarks(Plot, lines) : lines.flatMap((line) => lineMarks(Plot, line))),
       ...marks(Plot, all),
       Plot.text(labels, {
         x: () => end,

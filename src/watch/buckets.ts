@@ -7,11 +7,22 @@
 /** With two points a bucket, about 1,000 points a line; a figure has fewer pixels. */
 export const MOST_BUCKETS = 640;
 
-interface Column {
-  sum: number[];
-  count: number[];
-  min: number[];
-  max: number[];
+interface Bucket {
+  sum: number;
+  count: number;
+  min: number;
+  max: number;
+}
+
+/** A bucket without values is a hole. */
+type Column = (Bucket | undefined)[];
+
+function merge(column: Column, index: number, { sum, count, min, max }: Bucket): void {
+  const bucket = (column[index] ??= { sum: 0, count: 0, min: Infinity, max: -Infinity });
+  bucket.sum += sum;
+  bucket.count += count;
+  bucket.min = Math.min(bucket.min, min);
+  bucket.max = Math.max(bucket.max, max);
 }
 
 /** `min` and `max` are left out in buckets of one step, where they equal the mean. */
@@ -39,120 +50,95 @@ export function rounded(value: number): number {
   return exponent >= 0 ? Math.round(value * power) / power : Math.round(value / power) * power;
 }
 
-const shown = (values: number[], count: number[]): (number | null)[] =>
-  values.map((value, i) => (count[i] === 0 ? null : rounded(value)));
-
 export class Buckets {
   private readonly columns = new Map<string, Column>();
-  private buckets = 0;
+  /** Buckets from the first one to the last with a value. */
+  length = 0;
 
   /**
    * @param width steps of a bucket, a power of two
    * @param start index of the first bucket, counted from step 0
    */
   constructor(
-    private steps = 1,
-    private first = 0,
+    public width = 1,
+    public start = 0,
     private readonly most = MOST_BUCKETS,
   ) {}
 
-  get width(): number {
-    return this.steps;
-  }
-
-  get start(): number {
-    return this.first;
-  }
-
-  get length(): number {
-    return this.buckets;
-  }
-
-  get metrics(): string[] {
-    return [...this.columns.keys()];
+  /** Whether any step has a value. */
+  has(metric: string): boolean {
+    return this.columns.has(metric);
   }
 
   /** Whether a step is in one of the buckets that there may be, without coarser ones. */
   holds(step: number): boolean {
-    return Math.floor(step / this.steps) - this.first < this.most;
+    return Math.floor(step / this.width) - this.start < this.most;
   }
 
   /** Adds numbers of a step; steps before the first bucket are ignored. */
   add(step: number, values: Iterable<readonly [string, number]>): void {
     while (!this.holds(step)) this.coarsen();
-    const index = Math.floor(step / this.steps) - this.first;
+    const index = Math.floor(step / this.width) - this.start;
     if (index < 0) return;
-    this.buckets = Math.max(this.buckets, index + 1);
+    this.length = Math.max(this.length, index + 1);
     for (const [metric, value] of values) {
       let column = this.columns.get(metric);
-      if (column === undefined) {
-        column = { sum: [], count: [], min: [], max: [] };
-        this.columns.set(metric, column);
-      }
-      for (let i = column.count.length; i <= index; i++) {
-        column.sum[i] = 0;
-        column.count[i] = 0;
-        column.min[i] = Infinity;
-        column.max[i] = -Infinity;
-      }
-      column.sum[index]! += value;
-      column.count[index]! += 1;
-      column.min[index] = Math.min(column.min[index]!, value);
-      column.max[index] = Math.max(column.max[index]!, value);
+      if (column === undefined) this.columns.set(metric, (column = []));
+      merge(column, index, { sum: value, count: 1, min: value, max: value });
     }
   }
 
   /** Makes every bucket twice as wide. */
   coarsen(): void {
-    const begin = Math.floor(this.first / 2);
-    for (const column of this.columns.values()) {
-      const merged: Column = { sum: [], count: [], min: [], max: [] };
-      column.count.forEach((count, i) => {
-        const to = Math.floor((this.first + i) / 2) - begin;
-        merged.sum[to] = (merged.sum[to] ?? 0) + column.sum[i]!;
-        merged.count[to] = (merged.count[to] ?? 0) + count;
-        merged.min[to] = Math.min(merged.min[to] ?? Infinity, column.min[i]!);
-        merged.max[to] = Math.max(merged.max[to] ?? -Infinity, column.max[i]!);
+    const begin = Math.floor(this.start / 2);
+    for (const [metric, column] of this.columns) {
+      const merged: Column = [];
+      column.forEach((bucket, i) => {
+        if (bucket !== undefined) merge(merged, Math.floor((this.start + i) / 2) - begin, bucket);
       });
-      Object.assign(column, merged);
+      this.columns.set(metric, merged);
     }
-    this.buckets = this.buckets === 0 ? 0 : Math.floor((this.first + this.buckets - 1) / 2) - begin + 1;
-    this.first = begin;
-    this.steps *= 2;
+    this.length = this.length === 0 ? 0 : Math.floor((this.start + this.length - 1) / 2) - begin + 1;
+    this.start = begin;
+    this.width *= 2;
   }
 
   /** A bucket's mean and bounds; null: no value. @param index from 0, `start` is the first */
   at(metric: string, index: number): { mean: number; min: number; max: number } | null {
-    const column = this.columns.get(metric);
-    const count = column?.count[index] ?? 0;
-    if (column === undefined || count === 0) return null;
-    return { mean: column.sum[index]! / count, min: column.min[index]!, max: column.max[index]! };
+    const bucket = this.columns.get(metric)?.[index];
+    if (bucket === undefined) return null;
+    const { sum, count, min, max } = bucket;
+    return { mean: sum / count, min, max };
   }
 
   wire(): WireBuckets {
     const columns: Record<string, WireColumn> = {};
-    for (const [metric, { sum, count, min, max }] of this.columns) {
-      const mean = shown(
-        sum.map((value, i) => value / count[i]!),
-        count,
-      );
+    const { width, start, length } = this;
+    for (const [metric, column] of this.columns) {
+      const all = Array.from(column);
+      const values = (of: (bucket: Bucket) => number) =>
+        all.map((bucket) => (bucket === undefined ? null : rounded(of(bucket))));
+      const mean = values(({ sum, count }) => sum / count);
+      const count = all.map((bucket) => bucket?.count ?? 0);
       columns[metric] =
-        this.steps === 1 ? { mean } : { mean, count, min: shown(min, count), max: shown(max, count) };
+        width === 1
+          ? { mean }
+          : { mean, count, min: values(({ min }) => min), max: values(({ max }) => max) };
     }
-    return { width: this.steps, start: this.first, length: this.buckets, columns };
+    return { width, start, length, columns };
   }
 
   static from({ width, start, length, columns }: WireBuckets, most = MOST_BUCKETS): Buckets {
     const made = new Buckets(width, start, most);
-    made.buckets = length;
-    for (const [metric, { mean, count, min, max }] of Object.entries(columns)) {
-      const counts = count ?? mean.map((value) => (value === null ? 0 : 1));
-      made.columns.set(metric, {
-        sum: mean.map((value, i) => (value ?? 0) * counts[i]!),
-        count: [...counts],
-        min: (min ?? mean).map((value) => value ?? Infinity),
-        max: (max ?? mean).map((value) => value ?? -Infinity),
+    made.length = length;
+    for (const [metric, { mean: means, count, min, max }] of Object.entries(columns)) {
+      const column = means.map((mean, i): Bucket | undefined => {
+        const n = count?.[i] ?? 1;
+        return mean === null
+          ? undefined
+          : { sum: mean * n, count: n, min: min?.[i] ?? mean, max: max?.[i] ?? mean };
       });
+      made.columns.set(metric, column);
     }
     return made;
   }

@@ -1,6 +1,5 @@
 /** A run whose page is open: all its lines, and what else the page shows. */
 import { existsSync, readdirSync } from 'node:fs';
-import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorMessage } from '../base/errors';
 import { marksOf } from '../report/marks';
@@ -27,8 +26,8 @@ export class OpenedRun {
   /** Raised whenever the details change. */
   version = 0;
   progress: WireProgress['progress'] = null;
+  details: RunDetails;
   private polling: Promise<void> | null = null;
-  private current: RunDetails;
   private text = '';
   private rollbacksText = '';
   private rollbacks: Rollback[] = [];
@@ -38,11 +37,7 @@ export class OpenedRun {
     readonly run: RunDirectory,
   ) {
     this.series = new RunSeries(run);
-    this.current = { path: run.path, marks: [], log: [], tables: [], problems: [] };
-  }
-
-  get details(): RunDetails {
-    return this.current;
+    this.details = { path: run.path, marks: [], log: [], tables: [], problems: [] };
   }
 
   /** Reads what has changed, and never fails: what is wrong with a file becomes a sentence among the details. */
@@ -67,9 +62,9 @@ export class OpenedRun {
     await attempt(() => this.readProgress());
     if (this.series.problem !== null) problems.push(this.series.problem);
     const marks = marksOf(this.series.notable, this.rollbacks);
-    const log = await this.log(marks);
-    this.current = { path: this.run.path, marks, log, tables, problems };
-    const text = JSON.stringify(this.current);
+    const log = this.log(marks);
+    this.details = { path: this.run.path, marks, log, tables, problems };
+    const text = JSON.stringify(this.details);
     if (text === this.text) return;
     this.text = text;
     this.version++;
@@ -89,7 +84,7 @@ export class OpenedRun {
 
   private async readProgress(): Promise<void> {
     this.progress = null;
-    if (!(await mayRead(this.run.path, join(this.run.path, 'progress.json'), MOST_JSON_BYTES))) return;
+    if (!(await mayRead(this.run.path, this.run.progress(), MOST_JSON_BYTES))) return;
     const found = this.run.state() === 'running' ? readProgress(this.run.path) : null;
     if (found === null || OVER.includes(found.phase)) return;
     const { phase, step, kind, done, total, tokens, tokensPerSecond, sequences } = found;
@@ -117,7 +112,7 @@ export class OpenedRun {
       .map(({ kind, step }): WireTable => ({ kind, step }));
   }
 
-  private async log(marks: RunDetails['marks']): Promise<LogEntry[]> {
+  private log(marks: RunDetails['marks']): LogEntry[] {
     const { run } = this;
     const checkpoints = run.checkpointSteps().map((step): LogEntry => {
       return { step, kind: 'checkpoint', text: `Checkpoint of step ${step}.` };
@@ -133,10 +128,7 @@ export class OpenedRun {
         { step: Number(step), kind: 'hang', text: `Step ${step} hung in ${phase}; ${name} says where.` },
       ];
     });
-    const ended = await stat(run.summary()).then(
-      () => true,
-      () => false,
-    );
+    const ended = existsSync(run.summary());
     const all = [...marks, ...this.series.evaluations, ...checkpoints, ...dumps, ...hangs];
     const ordered = all.sort((a, b) => (b.step ?? 0) - (a.step ?? 0)).slice(0, MOST_LOG);
     return ended ? [{ step: null, kind: 'evaluation', text: 'The run has finished.' }, ...ordered] : ordered;

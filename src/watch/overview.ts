@@ -7,6 +7,7 @@ import { isRecord } from '../base/json';
 import { Pace } from '../base/pace';
 import { NOT_REGULAR, readRegularFileSync } from '../base/regular-file';
 import { lineMetrics, readRollbacks, type RunDirectory } from '../run';
+import { mean } from '../base/statistics';
 import { HEALTH, type StepMetrics } from '../base/types';
 import { mayRead, MOST_JSON_BYTES } from './inside';
 import { openRegular } from './lines';
@@ -28,11 +29,14 @@ const MOST_NAME = 200;
 /** Codes of errors for a link, a folder, a pipe or a device. */
 const NO_PLAIN_FILE = new Set<string | undefined>(['ELOOP', 'EISDIR', NOT_REGULAR]);
 
+const NOT_READ =
+  'A file of this run is a link that leads out of its folder, or has more than 16 MB; it is not read.';
+
 type Known = Omit<RunEntry, 'state' | 'quietSince' | 'leftMs' | 'problem' | 'rollbacks'>;
 
 const meanOf = (lines: readonly StepMetrics[], metric: string): number | null => {
   const values = lines.map((line) => line[metric]).filter((value) => value !== undefined);
-  return values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length;
+  return values.length === 0 ? null : mean(values);
 };
 
 function changeOf(first: StepMetrics[], last: StepMetrics[], metric: string): Change | null {
@@ -143,15 +147,13 @@ export class RunOverview {
         return otherwise;
       }
     };
-    const files = [run.config(), run.summary(), `${run.path}/rollbacks.json`, `${run.path}/progress.json`];
+    const files = [run.config(), run.summary(), run.progress()];
+    const others = ['rollbacks.json', 'lock.json'].map((name) => `${run.path}/${name}`);
     const allowed = await Promise.all(
-      [...files, `${run.path}/lock.json`].map((path) => mayRead(run.path, path, MOST_JSON_BYTES)),
+      [...files, ...others].map((path) => mayRead(run.path, path, MOST_JSON_BYTES)),
     );
     const readable = allowed.every(Boolean);
-    if (!readable)
-      problems.push(
-        'A file of this run is a link that leads out of its folder, or has more than 16 MB; it is not read.',
-      );
+    if (!readable) problems.push(NOT_READ);
     const settings = readable ? attempt(() => run.settings() as Record<string, unknown>, {}) : {};
     const state = readable ? attempt<EntryState>(() => run.state(), 'unreadable') : 'unreadable';
     const rollbacks = readable ? attempt(() => readRollbacks(run).length, 0) : 0;
@@ -201,7 +203,7 @@ export class RunOverview {
 
   /** When the run last wrote, if that is longer ago than its steps explain. */
   private async quietSince({ updatedAt, startedAt }: Known, stepMs: number): Promise<number | null> {
-    const progressAt = await stat(`${this.run.path}/progress.json`).then(
+    const progressAt = await stat(this.run.progress()).then(
       ({ mtimeMs }) => mtimeMs,
       () => 0,
     );

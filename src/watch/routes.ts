@@ -1,14 +1,17 @@
 /** Answers to requests that have passed the guard. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { basename } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { errorCode, errorMessage } from '../base/errors';
+import { AcoerError, errorCode, errorMessage } from '../base/errors';
+import { shownCompletions } from '../report';
+import { readCompletions, type RunDirectory } from '../run';
 import { HEADERS, type Allowed } from './guard';
+import { mayRead } from './inside';
 import type { PageFile } from './page';
 import type { Runs } from './runs';
 import { parsePositions, type Streams } from './streams';
-import { tableRows } from './table-rows';
-import type { TableKind } from './wire';
+import type { TableKind, WireTableRows } from './wire';
 
 const zipped = promisify(gzip);
 const ZIPPED_FROM_BYTES = 2_048;
@@ -20,6 +23,9 @@ export interface Served {
   files: ReadonlyMap<string, PageFile>;
 }
 
+/** A table has one row per completion of a batch, so this is rarely reached. */
+const MOST_ROWS = 512;
+
 type Answer = (asked: Allowed, served: Served) => Promise<unknown>;
 
 const integerOf = (text: string | null): number | null =>
@@ -28,6 +34,18 @@ const integerOf = (text: string | null): number | null =>
 async function openedRun(asked: Allowed, { runs, streams }: Served) {
   await streams.fresh();
   return runs.open(asked.query.get('run') ?? '');
+}
+
+/** @throws BAD_INPUT if there is no such table, or it is damaged */
+async function tableRows(run: RunDirectory, kind: TableKind, step: number): Promise<WireTableRows> {
+  const path = kind === 'training' ? run.completions(step) : run.answers(step, kind);
+  if (!(await mayRead(run.path, path))) {
+    throw new AcoerError('BAD_INPUT', `${path} is a link that leads out of the run; it is not read.`);
+  }
+  const rows = await readCompletions(path);
+  const shown = [{ run: 0, from: kind, rows: rows.slice(0, MOST_ROWS) }];
+  const texts = [{ name: basename(run.path), promptTemplate: run.promptTemplate() }];
+  return { total: rows.length, ...shownCompletions(shown, texts) };
 }
 
 /** By the last part of the address. null: there is no such run, or the question makes no sense. */

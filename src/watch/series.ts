@@ -5,6 +5,8 @@ import { FIGURE_METRICS } from '../report/figures';
 import { AcoerError } from '../base/errors';
 import { discardedFile, lineMetrics, type Rollback, type RunDirectory } from '../run';
 import { Pace } from '../base/pace';
+import { maximum } from '../base/statistics';
+import { grouped, percent } from '../base/text';
 import type { StepMetrics } from '../base/types';
 import { Buckets, fittingWidth, rounded, type WireBuckets } from './buckets';
 import { FollowedLines } from './lines';
@@ -25,24 +27,6 @@ export const MOST_ROLLBACKS = 100;
 /** A reader that is further behind fetches the run again. */
 const MOST_LINES_SENT = 2_000;
 
-/** A column of numbers that grows; NaN: no value. */
-class Column {
-  private data = new Float64Array(256).fill(NaN);
-
-  set(index: number, value: number): void {
-    if (index >= this.data.length) {
-      const larger = new Float64Array(Math.max(2 * this.data.length, index + 1)).fill(NaN);
-      larger.set(this.data);
-      this.data = larger;
-    }
-    this.data[index] = value;
-  }
-
-  get(index: number): number {
-    return index < this.data.length ? this.data[index]! : NaN;
-  }
-}
-
 const shownOf = (line: StepMetrics): [string, number][] =>
   Object.entries(line).filter((entry): entry is [string, number] => SHOWN.has(entry[0]));
 
@@ -50,7 +34,8 @@ export class RunSeries {
   private readonly file: FollowedLines;
   private epoch = '';
   private readonly steps: number[] = [];
-  private columns = new Map<string, Column>();
+  /** Of every metric the values by line, up to the last one; NaN: no value. */
+  private columns = new Map<string, number[]>();
   private buckets = new Buckets();
   private latest: Record<string, number> = {};
   private before = 0;
@@ -64,10 +49,11 @@ export class RunSeries {
   private discarded: { number: number; lines: StepMetrics[] }[] = [];
 
   constructor(private readonly run: RunDirectory) {
-    this.file = new FollowedLines(run.metrics(), {
-      restart: () => this.restart(),
-      line: (text, number) => this.add(text === null ? null : lineMetrics(text), number),
-    });
+    this.file = metricsOf(
+      run.metrics(),
+      (line, number) => this.add(line, number),
+      () => this.restart(),
+    );
     this.restart();
   }
 
@@ -95,8 +81,9 @@ export class RunSeries {
     const index = this.steps.push(step) - 1;
     for (const [metric, value] of values) {
       let column = this.columns.get(metric);
-      if (column === undefined) this.columns.set(metric, (column = new Column()));
-      column.set(index, value);
+      if (column === undefined) this.columns.set(metric, (column = []));
+      while (column.length < index) column.push(NaN);
+      column.push(value);
     }
     this.buckets.add(step, values);
     this.latest = Object.fromEntries([['step', step], ...values]);
@@ -137,7 +124,7 @@ export class RunSeries {
   get problem(): string | null {
     const file = basename(this.file.path);
     if (this.leftOut > 0) {
-      return `${file} has more than ${MOST_LINES.toLocaleString('en')} lines; the page shows the first ones.`;
+      return `${file} has more than ${grouped(MOST_LINES)} lines; the page shows the first ones.`;
     }
     if (this.damaged === null) return null;
     const { line, count } = this.damaged;
@@ -157,8 +144,7 @@ export class RunSeries {
 
   /** Buckets of all lines, wide enough for those that rollbacks took back, which may go further. */
   private whole(): Buckets {
-    let last = 0;
-    for (const { lines } of this.discarded) for (const { step } of lines) last = Math.max(last, step!);
+    const last = maximum([0, ...this.discarded.flatMap(({ lines }) => lines.map(({ step }) => step!))]);
     if (this.buckets.holds(last)) return this.buckets;
     const wider = Buckets.from(this.buckets.wire());
     while (!wider.holds(last)) wider.coarsen();
@@ -173,7 +159,7 @@ export class RunSeries {
     for (let i = 0; i < this.steps.length; i++) {
       const step = this.steps[i]!;
       if (step < from || step > to) continue;
-      const values = columns.map(([metric, column]) => [metric, column.get(i)] as const);
+      const values = columns.map(([metric, column]) => [metric, column[i] ?? NaN] as const);
       buckets.add(
         step,
         values.filter(([, value]) => !Number.isNaN(value)),
@@ -190,7 +176,7 @@ export class RunSeries {
     if (position.epoch !== epoch || from > lines || lines - from > MOST_LINES_SENT) return null;
     const columns: WireLines['columns'] = {};
     for (const [metric, column] of this.columns) {
-      const values = Array.from({ length: lines - from }, (_, i) => column.get(from + i));
+      const values = Array.from({ length: lines - from }, (_, i) => column[from + i] ?? NaN);
       if (values.every(Number.isNaN)) continue;
       columns[metric] = values.map((value) => (Number.isNaN(value) ? null : rounded(value)));
     }
@@ -208,20 +194,24 @@ function bucketsOf(lines: readonly StepMetrics[], like: Buckets): WireBuckets {
 async function linesTakenBack(path: string, most: number): Promise<StepMetrics[]> {
   const lines: StepMetrics[] = [];
   const damaged: number[] = [];
-  const reader = {
-    restart: () => undefined,
-    line: (text: string | null, number: number) => {
-      const line = text === null ? null : lineMetrics(text);
-      if (line === null) damaged.push(number);
-      else if (lines.length < most) lines.push(line);
-    },
+  const add = (line: StepMetrics | null, number: number): void => {
+    if (line === null) damaged.push(number);
+    else if (lines.length < most) lines.push(line);
   };
-  await new FollowedLines(path, reader).poll();
+  await metricsOf(path, add).poll();
   if (damaged.length === 0) return lines;
   throw new AcoerError('BAD_INPUT', `${basename(path)} line ${damaged[0]} is not a line of metrics.`);
 }
 
-const percent = (value: number): string => `${(100 * value).toFixed(1)}%`;
+/** @param add called with every line; null: it is not one of metrics */
+const metricsOf = (
+  path: string,
+  add: (line: StepMetrics | null, number: number) => void,
+  restart = (): void => undefined,
+): FollowedLines => {
+  const line = (text: string | null, number: number) => add(text === null ? null : lineMetrics(text), number);
+  return new FollowedLines(path, { restart, line });
+};
 
 /** The evaluation that followed a step, in words. */
 function evaluationText(line: StepMetrics): string | null {

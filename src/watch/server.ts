@@ -1,10 +1,10 @@
 /** The server of `acoer watch`: one folder, one page, for the person who started it. */
+import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { isIPv6 } from 'node:net';
 import { hostname } from 'node:os';
 import { AcoerError, errorCode, errorMessage } from '../base/errors';
-import { Connections } from './connections';
 import { check, makeGuard } from './guard';
 import { pageFiles } from './page';
 import { answer, refuse, type Served } from './routes';
@@ -46,8 +46,28 @@ export interface WatchServer {
   close(): Promise<void>;
 }
 
+/** Lets those without the token not keep others out: one connection too many closes the oldest of theirs. */
+class Strangers {
+  /** Oldest first. */
+  private readonly sockets = new Set<Socket>();
+
+  add(socket: Socket): void {
+    this.sockets.add(socket);
+    socket.once('close', () => this.sockets.delete(socket));
+    if (this.sockets.size <= LIMITS.strangers) return;
+    const [oldest] = this.sockets;
+    oldest!.destroy();
+    this.sockets.delete(oldest!);
+  }
+
+  /** The connection has shown the token, as a page does at once. */
+  trust(socket: Socket): void {
+    this.sockets.delete(socket);
+  }
+}
+
 function makeServer(served: Served, guard: ReturnType<typeof makeGuard>): Server {
-  const connections = new Connections(LIMITS.strangers);
+  const strangers = new Strangers();
   const server = createServer(
     {
       maxHeaderSize: LIMITS.headerBytes,
@@ -61,12 +81,12 @@ function makeServer(served: Served, guard: ReturnType<typeof makeGuard>): Server
     (request, response) => {
       const asked = check(request, guard);
       if (typeof asked === 'number') return refuse(response, asked);
-      connections.trust(request.socket);
+      strangers.trust(request.socket);
       answer(request, response, asked, served).catch(() => response.destroy());
     },
   );
   server.maxConnections = LIMITS.connections;
-  server.on('connection', (socket: Socket) => connections.add(socket));
+  server.on('connection', (socket: Socket) => strangers.add(socket));
   server.on('clientError', (_, socket: Socket) => {
     if (socket.writable) socket.write('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
     // An end alone would leave the other half open for as long as the client likes.
@@ -75,28 +95,13 @@ function makeServer(served: Served, guard: ReturnType<typeof makeGuard>): Server
   return server;
 }
 
-function listen(server: Server, host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, host, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
-}
-
 function listenError(error: unknown, host: string, port: number): AcoerError {
-  const code = errorCode(error) ?? '';
-  const cause = { cause: error };
-  if (code === 'EADDRINUSE') {
-    const text = `Port ${port} is in use: name another with --port, or leave it out.`;
-    return new AcoerError('BAD_CONFIG', text, cause);
-  }
-  if (code === 'EACCES') {
-    return new AcoerError('BAD_CONFIG', `Port ${port} is reserved: name one above 1023 with --port.`, cause);
-  }
-  const text = `Cannot listen on ${host}: ${errorMessage(error)}; name an address of this machine with --host.`;
-  return new AcoerError('BAD_CONFIG', text, cause);
+  const texts: Readonly<Record<string, string>> = {
+    EADDRINUSE: `Port ${port} is in use: name another with --port, or leave it out.`,
+    EACCES: `Port ${port} is reserved: name one above 1023 with --port.`,
+  };
+  const other = `Cannot listen on ${host}: ${errorMessage(error)}; name an address of this machine with --host.`;
+  return new AcoerError('BAD_CONFIG', texts[errorCode(error) ?? ''] ?? other, { cause: error });
 }
 
 /** Listens on the port given, or on the first one from the default on that is free. */
@@ -105,7 +110,8 @@ async function listenSomewhere(server: Server, host: string, given: number | und
   const last = given ?? DEFAULT_PORT + PORTS_TRIED - 1;
   for (let port = first; ; port++) {
     try {
-      return await listen(server, host, port);
+      server.listen(port, host);
+      return void (await once(server, 'listening'));
     } catch (error) {
       if (errorCode(error) !== 'EADDRINUSE' || port === last) throw listenError(error, host, port);
     }

@@ -9,93 +9,111 @@ const PAGE_ROWS = 100;
 
 const number = (value: number): string => value.toLocaleString('en-US', { maximumFractionDigits: 3 });
 
-interface Filters {
-  run: HTMLSelectElement;
-  from: HTMLSelectElement;
-  verdict: HTMLSelectElement;
-  stepFrom: HTMLInputElement;
-  stepTo: HTMLInputElement;
-  tokensFrom: HTMLInputElement;
-  tokensTo: HTMLInputElement;
-  rewardFrom: HTMLInputElement;
-  rewardTo: HTMLInputElement;
-  search: HTMLInputElement;
-  order: HTMLSelectElement;
+type Of = (row: ShownCompletion) => number | null;
+
+/** Something that completions are chosen by. */
+interface Filter {
+  element: HTMLElement;
+  /** Whether the completion is among those wanted. */
+  keeps: (row: ShownCompletion) => boolean;
 }
 
-function choice(options: readonly (readonly [value: string, name: string])[]): HTMLSelectElement {
-  return h('select', {}, ...options.map(([value, name]) => h('option', { value }, name)));
-}
-
-const bound = (label: string): HTMLInputElement =>
-  h('input', { type: 'number', step: 'any', 'aria-label': label });
-
-function filtersFor(data: ShownCompletions): Filters {
-  return {
-    run: choice([['', 'all'], ...data.runs.map((name, i) => [String(i), name] as const)]),
-    from: choice([
-      ['', 'all'],
-      ['training', 'training'],
-      ['greedy', 'evaluation, greedy'],
-      ['sampled', 'evaluation, sampled'],
-    ]),
-    verdict: choice([
-      ['', 'all'],
-      ['correct', 'correct'],
-      ['incorrect', 'incorrect'],
-      ['unparseable', 'unparseable'],
-      ['timeout', 'timeout'],
-      ['cut', 'cut off at the limit'],
-    ]),
-    stepFrom: bound('Smallest step'),
-    stepTo: bound('Largest step'),
-    tokensFrom: bound('Fewest thinking tokens'),
-    tokensTo: bound('Most thinking tokens'),
-    rewardFrom: bound('Smallest reward'),
-    rewardTo: bound('Largest reward'),
-    search: h('input', { type: 'search', placeholder: 'text, problem, answer' }),
-    order: choice([
-      ['step', 'step'],
-      ['-step', 'step, newest first'],
-      ['thinkingTokens', 'thinking, shortest first'],
-      ['-thinkingTokens', 'thinking, longest first'],
-      ['-reward', 'reward, highest first'],
-      ['reward', 'reward, lowest first'],
-    ]),
-  };
-}
-
-const labelled = (name: string, ...inputs: HTMLElement[]): HTMLElement => {
-  if (inputs.length === 1) {
-    // Without it the name would include the options.
-    inputs[0]!.setAttribute('aria-label', name);
-    return h('label', {}, name, inputs[0]!);
-  }
-  return h('label', {}, name, h('span', {}, inputs[0]!, ' to ', inputs[1]!));
+/** What the tables of completions are of. */
+export const SOURCES: Readonly<Record<ShownCompletion['from'], string>> = {
+  training: 'training',
+  greedy: 'evaluation, greedy',
+  sampled: 'evaluation, sampled',
 };
 
-function within(value: number | null, from: HTMLInputElement, to: HTMLInputElement): boolean {
-  if (from.value === '' && to.value === '') return true;
-  if (value === null) return false;
-  return (from.value === '' || value >= Number(from.value)) && (to.value === '' || value <= Number(to.value));
+const VERDICTS = [
+  ['correct', 'correct'],
+  ['incorrect', 'incorrect'],
+  ['unparseable', 'unparseable'],
+  ['timeout', 'timeout'],
+  ['cut', 'cut off at the limit'],
+] as const;
+
+const ORDERS = [
+  ['step', 'step'],
+  ['-step', 'step, newest first'],
+  ['thinkingTokens', 'thinking, shortest first'],
+  ['-thinkingTokens', 'thinking, longest first'],
+  ['-reward', 'reward, highest first'],
+  ['reward', 'reward, lowest first'],
+] as const;
+
+const options = (choices: readonly (readonly [value: string, name: string])[]): HTMLElement[] =>
+  choices.map(([value, name]) => h('option', { value }, name));
+
+// Without the label its name would include the options.
+const select = (label: string, ...choices: HTMLElement[]) => h('select', { 'aria-label': label }, ...choices);
+
+const labelled = (name: string, input: HTMLElement): HTMLElement => h('label', {}, name, input);
+
+function choice(
+  name: string,
+  choices: readonly (readonly [value: string, name: string])[],
+  matches: (row: ShownCompletion, value: string) => boolean,
+): Filter {
+  const input = select(name, ...options([['', 'all'], ...choices]));
+  const keeps = (row: ShownCompletion) => input.value === '' || matches(row, input.value);
+  return { element: labelled(name, input), keeps };
 }
 
-function matches(row: ShownCompletion, data: ShownCompletions, filters: Filters, words: string): boolean {
-  const { run, from, verdict } = filters;
-  if (run.value !== '' && row.run !== Number(run.value)) return false;
-  if (from.value !== '' && row.from !== from.value) return false;
-  if (
-    verdict.value === 'cut' ? row.finish !== 'length' : verdict.value !== '' && row.status !== verdict.value
-  )
-    return false;
-  if (!within(row.step, filters.stepFrom, filters.stepTo)) return false;
-  if (!within(row.thinkingTokens, filters.tokensFrom, filters.tokensTo)) return false;
-  if (!within(row.reward, filters.rewardFrom, filters.rewardTo)) return false;
-  if (words === '') return true;
-  const problem = data.problems[row.problem]!;
-  return [row.text, problem.prompt, problem.id, problem.gold ?? ''].some((text) =>
-    text.toLowerCase().includes(words),
-  );
+/** @param labels of the lower and the upper bound */
+function range(name: string, labels: readonly [string, string], of: Of): Filter {
+  const [from, to] = labels.map((label) =>
+    h('input', { type: 'number', step: 'any', 'aria-label': label }),
+  ) as [HTMLInputElement, HTMLInputElement];
+  const keeps = (row: ShownCompletion): boolean => {
+    if (from.value === '' && to.value === '') return true;
+    const value = of(row);
+    if (value === null) return false;
+    return (
+      (from.value === '' || value >= Number(from.value)) && (to.value === '' || value <= Number(to.value))
+    );
+  };
+  return { element: labelled(name, h('span', {}, from, ' to ', to)), keeps };
+}
+
+function search({ problems }: ShownCompletions): Filter {
+  const input = h('input', {
+    type: 'search',
+    placeholder: 'text, problem, answer',
+    'aria-label': 'Search',
+  });
+  const keeps = (row: ShownCompletion): boolean => {
+    const words = input.value.trim().toLowerCase();
+    const { prompt, id, gold } = problems[row.problem]!;
+    return (
+      words === '' || [row.text, prompt, id, gold ?? ''].some((text) => text.toLowerCase().includes(words))
+    );
+  };
+  return { element: labelled('Search', input), keeps };
+}
+
+/** A filter that cannot tell completions apart is left out. */
+function filtersFor(data: ShownCompletions): Filter[] {
+  const { completions, runs } = data;
+  const differ = (of: (row: ShownCompletion) => unknown) => new Set(completions.map(of)).size > 1;
+  const runNames = runs.map((name, i) => [String(i), name] as const);
+  const filters = [
+    search(data),
+    differ(({ run }) => run) && choice('Run', runNames, (row, value) => row.run === Number(value)),
+    differ(({ from }) => from) && choice('From', Object.entries(SOURCES), (row, value) => row.from === value),
+    choice('Verdict', VERDICTS, (row, value) =>
+      value === 'cut' ? row.finish === 'length' : row.status === value,
+    ),
+    differ(({ step }) => step) && range('Steps', ['Smallest step', 'Largest step'], ({ step }) => step),
+    range(
+      'Thinking tokens',
+      ['Fewest thinking tokens', 'Most thinking tokens'],
+      ({ thinkingTokens }) => thinkingTokens,
+    ),
+    differ(({ reward }) => reward) &&
+      range('Reward', ['Smallest reward', 'Largest reward'], ({ reward }) => reward),
+  ];
+  return filters.filter((filter) => filter !== false);
 }
 
 function sorted(rows: ShownCompletion[], order: string): ShownCompletion[] {
@@ -160,6 +178,13 @@ function detailOf(row: ShownCompletion, data: ShownCompletions): HTMLElement {
 /** Fills `root`. */
 export function mountCompletions(root: HTMLElement, data: ShownCompletions): void {
   const filters = filtersFor(data);
+  const order = select('Order', ...options(ORDERS));
+  const controls = h(
+    'div',
+    { class: 'row filters' },
+    ...filters.map(({ element }) => element),
+    labelled('Order', order),
+  );
   const count = h('p', { class: 'muted', role: 'status' });
   const list = h('ul', { class: 'rows', 'aria-label': 'Completions' });
   const detail = h('div', { 'aria-live': 'polite' });
@@ -173,15 +198,18 @@ export function mountCompletions(root: HTMLElement, data: ShownCompletions): voi
     fill(detail, detailOf(row, data));
   };
   const item = (row: ShownCompletion) => {
-    const question = h('span', { class: 'question' }, data.problems[row.problem]!.prompt.slice(0, 200));
+    const question = h(
+      'span',
+      { class: 'one-line question' },
+      data.problems[row.problem]!.prompt.slice(0, 200),
+    );
     const button = h('button', { type: 'button' }, verdictMark(row), ` ${factsOf(row, data)}`, question);
     button.addEventListener('click', () => open(row, button));
     return h('li', {}, button);
   };
   const show = () => {
-    const words = filters.search.value.trim().toLowerCase();
-    const found = data.completions.filter((row) => matches(row, data, filters, words));
-    const rows = sorted(found, filters.order.value).slice(0, limit);
+    const found = data.completions.filter((row) => filters.every(({ keeps }) => keeps(row)));
+    const rows = sorted(found, order.value).slice(0, limit);
     setText(count, `${number(found.length)} of ${number(data.completions.length)} completions`);
     fill(list, ...rows.map(item));
     if (found.length > rows.length) {
@@ -195,30 +223,10 @@ export function mountCompletions(root: HTMLElement, data: ShownCompletions): voi
     fill(detail);
     list.querySelector('button')?.click();
   };
-  for (const input of Object.values(filters) as HTMLElement[]) {
-    input.addEventListener('input', () => {
-      limit = PAGE_ROWS;
-      show();
-    });
-  }
-  const { run, from, verdict, search, order } = filters;
-  // A filter that cannot tell completions apart is left out.
-  const differ = (of: (row: ShownCompletion) => unknown) => new Set(data.completions.map(of)).size > 1;
-  root.replaceChildren(
-    h(
-      'div',
-      { class: 'filters' },
-      labelled('Search', search),
-      differ((row) => row.run) ? labelled('Run', run) : null,
-      differ((row) => row.from) ? labelled('From', from) : null,
-      labelled('Verdict', verdict),
-      differ((row) => row.step) ? labelled('Steps', filters.stepFrom, filters.stepTo) : null,
-      labelled('Thinking tokens', filters.tokensFrom, filters.tokensTo),
-      differ((row) => row.reward) ? labelled('Reward', filters.rewardFrom, filters.rewardTo) : null,
-      labelled('Order', order),
-    ),
-    count,
-    h('div', { class: 'browser' }, list, detail),
-  );
+  controls.addEventListener('input', () => {
+    limit = PAGE_ROWS;
+    show();
+  });
+  root.replaceChildren(controls, count, h('div', { class: 'browser' }, list, detail));
   show();
 }

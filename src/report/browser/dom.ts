@@ -1,19 +1,25 @@
 /** Elements made of text that may come from anywhere: everything is set as text, never as markup. */
-
 import { printable } from '../../base/printable';
 
 type Child = Node | string | number | null;
 
-/** A new element. Attributes that are null are left out. */
-export function h<K extends keyof HTMLElementTagNameMap>(
-  name: K,
-  attributes: Readonly<Record<string, string | number | null>> = {},
-  ...children: Child[]
-): HTMLElementTagNameMap[K] {
-  const element = document.createElement(name);
+type Attributes = Readonly<Record<string, string | number | null>>;
+
+/** Attributes that are null are left out. */
+export function setAttributes(element: Element, attributes: Attributes): void {
   for (const [key, value] of Object.entries(attributes)) {
     if (value !== null) element.setAttribute(key, printable(String(value)));
   }
+}
+
+/** A new element. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  name: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(name);
+  setAttributes(element, attributes);
   element.append(...nodes(children));
   return element;
 }
@@ -36,8 +42,8 @@ export function setText(element: Element, text: string): void {
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-export function svg(name: string, attributes: Readonly<Record<string, string | number>>): SVGElement {
+export function svg(name: string, attributes: Attributes): SVGElement {
   const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+  setAttributes(element, attributes);
   return element;
 }

@@ -1,5 +1,7 @@
 /** Figures in the page: saved as SVG, PNG or CSV, and read under the pointer. */
 
+import { setAttributes, svg as svgElement } from './dom';
+
 /** CSV of each figure by its id. */
 export type FigureData = Readonly<Record<string, string>>;
 
@@ -82,8 +84,7 @@ function mountReadout(figure: HTMLElement, data: FigureData): void {
   const readings = readingsOf(data[figure.id]);
   if (svg === null || readings === null || right === undefined) return;
   const readout = figure.querySelector('.readout')!;
-  const pointer = document.createElementNS('http://www.w3.org/2000/svg', 'line');
-  pointer.setAttribute('class', 'pointer');
+  const pointer = svgElement('line', { class: 'pointer' });
   const { width, height } = svg.viewBox.baseVal;
   svg.addEventListener('pointermove', (event) => {
     const box = svg.getBoundingClientRect();
@@ -92,9 +93,7 @@ function mountReadout(figure: HTMLElement, data: FigureData): void {
     const row = nearest(readings.rows, step);
     if (row === undefined || x < left! - 8 || x > right + 8) return;
     const at = left! + ((Number(row[0]) - from!) / (to! - from!)) * (right - left!);
-    for (const [name, value] of Object.entries({ x1: at, x2: at, y1: 20, y2: height - 36 })) {
-      pointer.setAttribute(name, String(value));
-    }
+    setAttributes(pointer, { x1: at, x2: at, y1: 20, y2: height - 36 });
     svg.append(pointer);
     const values = readings.names.flatMap((name, i) => (row[i + 1] ? [`${name} ${Number(row[i + 1])}`] : []));
     readout.textContent = `step ${row[0]}: ${values.join(', ')}`;

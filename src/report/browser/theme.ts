@@ -1,16 +1,19 @@
-/** Whether the page is dark: as chosen, or else as the system has it. */
-export function isDark(): boolean {
-  const chosen = document.documentElement.dataset.theme;
-  return chosen === undefined ? matchMedia('(prefers-color-scheme: dark)').matches : chosen === 'dark';
-}
+/** Light and dark: as the system has it, until the reader chooses. */
+const system = window.matchMedia('(prefers-color-scheme: dark)');
 
-/** A switch between light and dark that overrides the system's choice for this page. */
-export function mountTheme(button: HTMLElement): void {
-  const name = () => (button.textContent = isDark() ? 'Light' : 'Dark');
+/** Makes a button switch between them. @param shown called at first and after every change */
+export function mountTheme(button: HTMLElement, shown?: (dark: boolean) => void): void {
+  const { dataset } = document.documentElement;
+  const isDark = () => (dataset.theme === undefined ? system.matches : dataset.theme === 'dark');
+  const show = () => {
+    button.textContent = isDark() ? 'Light' : 'Dark';
+    shown?.(isDark());
+  };
   button.hidden = false;
   button.addEventListener('click', () => {
-    document.documentElement.dataset.theme = isDark() ? 'light' : 'dark';
-    name();
+    dataset.theme = isDark() ? 'light' : 'dark';
+    show();
   });
-  name();
+  system.addEventListener('change', show);
+  show();
 }

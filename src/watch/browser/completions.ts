@@ -1,15 +1,9 @@
 /** The tables of completions of a run, to read while it trains. */
-import { mountCompletions } from '../../report/browser/completions';
+import { mountCompletions, SOURCES } from '../../report/browser/completions';
 import type { WireTable, WireTableRows } from '../wire';
 import { getJson } from './connection';
 import { fill, h, setText } from '../../report/browser/dom';
 import { grouped } from '../../base/text';
-
-const NAMES: Readonly<Record<WireTable['kind'], string>> = {
-  training: 'training',
-  greedy: 'evaluation, greedy',
-  sampled: 'evaluation, sampled',
-};
 
 const keyOf = ({ kind, step }: WireTable): string => `${kind}.${step}`;
 
@@ -52,7 +46,7 @@ export class Completions {
     this.text = text;
     this.tables = [...tables].sort(newestFirst);
     const options = this.tables.map((table) =>
-      h('option', { value: keyOf(table) }, `step ${grouped(table.step)}, ${NAMES[table.kind]}`),
+      h('option', { value: keyOf(table) }, `step ${grouped(table.step)}, ${SOURCES[table.kind]}`),
     );
     fill(this.choice, ...options);
     this.element.hidden = options.length === 0;

@@ -36,7 +36,7 @@ export interface Drawable {
   name: string;
 }
 
-const present = ({ buckets }: Drawable, { metric }: FigureLine): boolean => buckets.metrics.includes(metric);
+const present = ({ buckets }: Drawable, { metric }: FigureLine): boolean => buckets.has(metric);
 
 /** Whether there is anything to draw. */
 export const hasData = (figure: TimeFigure, runs: readonly Drawable[]): boolean =>
@@ -49,12 +49,12 @@ const meansOf = (buckets: Buckets, metric: string, length: number): (number | nu
 const once = (values: (number | null)[], points: 1 | 2): (number | null)[] =>
   points === 1 ? values : values.flatMap((value) => [value, null]);
 
-function bounds(buckets: Buckets, metric: string, length: number, points: 1 | 2): (number | null)[] {
-  return Array.from({ length }, (_, i) => buckets.at(metric, i)).flatMap((bucket) => {
-    if (points === 1) return [bucket?.mean ?? null];
-    return bucket === null ? [null, null] : [bucket.min, bucket.max];
-  });
-}
+/** The smallest and the largest value of every bucket. */
+const boundsOf = (buckets: Buckets, metric: string, length: number): (number | null)[] =>
+  Array.from({ length }, (_, i) => buckets.at(metric, i)).flatMap((bucket) => [
+    bucket?.min ?? null,
+    bucket?.max ?? null,
+  ]);
 
 interface Axis {
   x: number[];
@@ -84,13 +84,13 @@ function linesOf(
   const means = meansOf(buckets, line.metric, length);
   if (line.as === 'points') return [{ style: 'points', values: once(means, points), read: means }];
   const taken = discarded
-    .filter((old) => old.metrics.includes(line.metric))
+    .filter((old) => old.has(line.metric))
     .map((old) => {
       const values = meansOf(old, line.metric, length);
       const shown = figure.smooth === true ? smoothed(values) : values;
       return { style: 'taken' as const, values: once(shown, points), read: [] };
     });
-  const exact = bounds(buckets, line.metric, length, points);
+  const exact = points === 1 ? means : boundsOf(buckets, line.metric, length);
   if (figure.smooth !== true) return [...taken, { style: 'line', values: exact, read: means }];
   const average = smoothed(means);
   return [
@@ -118,35 +118,36 @@ function stackedLines(figure: TimeFigure, run: Drawable, { length, points }: Axi
 }
 
 /** Several runs: their parts added up. */
-function totalLine(figure: TimeFigure, run: Drawable, axis: Axis): DrawnLine | null {
-  const highest = stackedLines(figure, run, axis)[0];
-  if (highest === undefined) return null;
-  const read = axis.points === 1 ? highest.values : highest.values.filter((_, i) => i % 2 === 0);
-  return { ...highest, style: 'line', label: 'total', read };
+function totalLine(figure: TimeFigure, run: Drawable, axis: Axis, colour: number): DrawnLine[] {
+  return stackedLines(figure, run, axis)
+    .slice(0, 1)
+    .map((highest) => {
+      const read = highest.values.filter((_, i) => i % axis.points === 0);
+      return { ...highest, style: 'line', label: run.name, read, colour };
+    });
 }
+
+/** With several runs these would hide the averages. */
+const FAINT: readonly Style[] = ['faint', 'taken'];
 
 /** Runs must have buckets of equal width. With one run lines differ in colour, with several runs do. */
 export function drawnFigure(figure: TimeFigure, runs: readonly Drawable[]): DrawnFigure {
   const axis = axisOf(runs);
   const several = runs.length > 1;
   const lines = runs.flatMap((run, r): DrawnLine[] => {
-    if (figure.stacked === true && !several) return stackedLines(figure, run, axis);
     if (figure.stacked === true) {
-      const total = totalLine(figure, run, axis);
-      return total === null ? [] : [{ ...total, colour: r, label: run.name }];
+      return several ? totalLine(figure, run, axis, r) : stackedLines(figure, run, axis);
     }
     return figure.lines.flatMap((line, l) => {
       if (!present(run, line)) return [];
       const label = several ? `${run.name}, ${line.label}` : line.label;
       const drawn = linesOf(figure, line, run, axis);
-      // With several runs the single steps would hide the averages.
       return drawn
-        .filter(({ style }) => !several || (style !== 'faint' && style !== 'taken'))
+        .filter(({ style }) => !several || !FAINT.includes(style))
         .map((made) => ({
           ...made,
-          colour: several ? r : l,
-          dash: several ? l : 0,
-          label: made.style === 'faint' || made.style === 'taken' ? null : label,
+          ...(several ? { colour: r, dash: l } : { colour: l, dash: 0 }),
+          label: FAINT.includes(made.style) ? null : label,
         }));
     });
   });

@@ -2,11 +2,12 @@
 import uPlot from 'uplot';
 import { formatValue, type TimeFigure } from '../../report/figures';
 import type { WireMark } from '../wire';
-import { fill, h, setText } from '../../report/browser/dom';
-import { drawnFigure, type Drawable, type DrawnFigure, type DrawnLine } from './figure-data';
+import { fill, h, setAttributes, setText } from '../../report/browser/dom';
+import { drawnFigure, type Drawable, type DrawnFigure, type DrawnLine, type Style } from './figure-data';
 import { drawMarks, markNear } from './marks';
 import { colour, variable } from './theme';
 import { maximum } from '../../base/statistics';
+import { grouped } from '../../base/text';
 
 /** What all figures of a page share. */
 export interface Board {
@@ -31,8 +32,8 @@ const last = (values: readonly (number | null)[]): number | null =>
 export class Figure {
   readonly element: HTMLElement;
   private readonly plot = h('div', { class: 'plot' });
-  private readonly key = h('div', { class: 'key' });
-  private readonly caption = h('figcaption');
+  private readonly key = h('div', { class: 'row key' });
+  private readonly caption = h('figcaption', { class: 'one-line' });
   private chart: uPlot | null = null;
   private drawn: DrawnFigure | null = null;
   /** Which lines there are; another signature needs a new chart. */
@@ -49,12 +50,11 @@ export class Figure {
     private readonly board: Board,
   ) {
     const heading = h('h3', { id: `figure-${figure.id}` }, figure.title);
-    this.plot.tabIndex = 0;
-    this.plot.setAttribute('role', 'group');
-    this.plot.setAttribute(
-      'aria-label',
-      `${figure.title}: arrow keys read values, plus and minus zoom, Escape shows all steps`,
-    );
+    setAttributes(this.plot, {
+      tabindex: 0,
+      role: 'group',
+      'aria-label': `${figure.title}: arrow keys read values, plus and minus zoom, Escape shows all steps`,
+    });
     this.element = h(
       'figure',
       { class: 'time', 'data-figure': figure.id, 'aria-labelledby': `figure-${figure.id}` },
@@ -87,8 +87,9 @@ export class Figure {
     const data: uPlot.AlignedData = [drawn.x, ...drawn.lines.map(({ values }) => values)];
     if (this.chart === null || signature !== this.signature) {
       this.signature = signature;
-      this.makeChart(data);
-      this.makeKey();
+      this.chart?.destroy();
+      this.chart = new uPlot(this.options(drawn.lines), data, this.plot);
+      this.makeKey(drawn.lines);
     } else {
       this.chart.setData(data);
     }
@@ -107,12 +108,7 @@ export class Figure {
     }
   }
 
-  private makeChart(data: uPlot.AlignedData): void {
-    this.chart?.destroy();
-    this.chart = new uPlot(this.options(), data, this.plot);
-  }
-
-  private options(): uPlot.Options {
+  private options(lines: readonly DrawnLine[]): uPlot.Options {
     const grid = { stroke: variable('--line'), width: 1 };
     const axis = { stroke: variable('--muted'), font: FONT, grid, ticks: { show: false } };
     return {
@@ -127,9 +123,9 @@ export class Figure {
       },
       axes: [
         { ...axis, size: 26, gap: 4, space: 70, values: (_, splits) => splits.map(stepText) },
-        { ...axis, size: axisSize, gap: 6, space: 36, values: (_, splits) => this.labels(splits) },
+        { ...axis, size: axisSize, gap: 6, space: 36, values: (_, splits) => splits.map(this.text) },
       ],
-      series: [{}, ...this.drawn!.lines.map((line) => this.series(line))],
+      series: [{}, ...lines.map(seriesOf)],
       cursor: {
         y: false,
         drag: { x: true, y: false, setScale: false },
@@ -143,28 +139,6 @@ export class Figure {
         draw: [(chart) => drawMarks(chart, this.board.marks)],
       },
     };
-  }
-
-  private series({ style, colour: index, dash }: DrawnLine): uPlot.Series {
-    const stroke = colour(index);
-    const shared = { spanGaps: true, points: { show: false }, stroke };
-    switch (style) {
-      case 'faint':
-        return { ...shared, width: 1, alpha: 0.28 };
-      case 'taken':
-        return { ...shared, width: 1.5, alpha: 0.5, dash: [3, 3] };
-      case 'area':
-        return { ...shared, width: 0, fill: stroke, alpha: 0.85 };
-      case 'points':
-        return {
-          ...shared,
-          width: 1,
-          dash: [4, 3],
-          points: { show: true, size: 7, width: 0, fill: stroke, stroke },
-        };
-      case 'line':
-        return { ...shared, width: 1.75, dash: DASHES[dash % DASHES.length] };
-    }
   }
 
   private xRange(low: number | null, high: number | null): [number, number] {
@@ -183,21 +157,21 @@ export class Figure {
     return [fromZero === true && min === 0 ? 0 : min - room, top];
   };
 
-  private labels(splits: number[]): string[] {
-    return splits.map((value) => formatValue(value, this.figure.unit));
-  }
+  private readonly text = (value: number): string => formatValue(value, this.figure.unit);
 
-  private makeKey(): void {
+  private makeKey(lines: readonly DrawnLine[]): void {
     this.values.length = 0;
-    const items = this.drawn!.lines.flatMap((line): HTMLElement[] => {
+    const items = lines.flatMap((line): HTMLElement[] => {
       if (line.label === null) return [];
       const value = h('output', { class: 'value' });
       this.values.push(value);
       const swatch = h('span', { class: `swatch ${line.style} dash${line.dash % DASHES.length}` });
       swatch.style.setProperty('--swatch', colour(line.colour));
-      return [h('span', { class: 'item' }, swatch, h('span', { class: 'label' }, line.label), value)];
+      return [
+        h('span', { class: 'item' }, swatch, h('span', { class: 'one-line label' }, line.label), value),
+      ];
     });
-    fill(this.key, ...(this.drawn!.lines[0]?.style === 'area' ? items.reverse() : items));
+    fill(this.key, ...(lines[0]?.style === 'area' ? items.reverse() : items));
   }
 
   private showValues(): void {
@@ -207,7 +181,7 @@ export class Figure {
     const named = drawn.lines.filter(({ label }) => label !== null);
     named.forEach(({ read }, i) => {
       const value = index === null ? last(read) : (read[index] ?? null);
-      setText(this.values[i]!, value === null ? '\u2013' : formatValue(value, this.figure.unit));
+      setText(this.values[i]!, value === null ? '\u2013' : this.text(value));
     });
     setText(this.caption, this.captionAt());
   }
@@ -215,9 +189,7 @@ export class Figure {
   /** What is on the axis; at the cursor, the step and what happened there. */
   private captionAt(): string {
     const { figure, step, chart, drawn } = this;
-    if (step === null || chart === null || drawn === null) {
-      return figure.axis;
-    }
+    if (step === null || chart === null || drawn === null) return figure.axis;
     const mark = markNear(chart, this.board.marks, step);
     const { width } = this.board.runs[0]!.buckets;
     const first = Math.floor(step / width) * width;
@@ -288,7 +260,20 @@ export class Figure {
   }
 }
 
-const stepText = (step: number): string => Math.round(step).toLocaleString('en-US');
+function seriesOf({ style, colour: index, dash }: DrawnLine): uPlot.Series {
+  const stroke = colour(index);
+  const points = { show: true, size: 7, width: 0, fill: stroke, stroke };
+  const styles: Readonly<Record<Style, uPlot.Series>> = {
+    faint: { width: 1, alpha: 0.28 },
+    taken: { width: 1.5, alpha: 0.5, dash: [3, 3] },
+    area: { width: 0, fill: stroke, alpha: 0.85 },
+    points: { width: 1, dash: [4, 3], points },
+    line: { width: 1.75, dash: DASHES[dash % DASHES.length] },
+  };
+  return { spanGaps: true, points: { show: false }, stroke, ...styles[style] };
+}
+
+const stepText = (step: number): string => grouped(Math.round(step));
 
 /** Room for the longest label of the y axis. */
 function axisSize(_: uPlot, values: string[] | null): number {

@@ -1,11 +1,11 @@
 /** Numbers and times for people. */
 import { grouped } from '../../base/text';
-import type { Change, EntryState } from '../wire';
+import type { Change } from '../wire';
 
 export const tokens = (value: number): string =>
   value >= 100 ? grouped(Math.round(value)) : value.toFixed(1);
 
-/** `5m 02s ago`, coarser the longer it is. */
+/** `5 min ago`, coarser the longer it is. */
 export function ago(at: number, now = Date.now()): string {
   const ms = now - at;
   if (ms < 60_000) return 'just now';
@@ -22,10 +22,6 @@ export function relative({ before, now }: Change): string {
   return `${points < 0 ? '\u2212' : '+'}${Math.abs(points)}%`;
 }
 
-export const STATE_TEXT: Readonly<Record<EntryState, string>> = {
-  running: 'running',
-  finished: 'finished',
-  stopped: 'stopped',
-  killed: 'killed',
-  unreadable: 'unreadable',
-};
+/** `a · b`, without what is missing. */
+export const dotted = (parts: readonly (string | null)[]): string =>
+  parts.filter((part) => part !== null && part !== '').join(' \u00b7 ');

@@ -1,7 +1,7 @@
 /** The list of runs. */
 import type { Change, RunEntry } from '../wire';
 import { fill, h, setText } from '../../report/browser/dom';
-import { ago, relative, STATE_TEXT, tokens } from './format';
+import { ago, dotted, relative, tokens } from './format';
 import { duration, grouped, percent } from '../../base/text';
 import { sparkline } from './sparkline';
 
@@ -10,22 +10,20 @@ const MOST_COMPARED = 7;
 /** With fewer runs there is nothing to search. */
 const SEARCHED_FROM = 8;
 
-const ORDER: Readonly<Record<RunEntry['state'], number>> = {
-  running: 0,
-  killed: 1,
-  unreadable: 1,
-  stopped: 1,
-  finished: 1,
-};
+const running = ({ state }: RunEntry): boolean => state === 'running';
 
 const byInterest = (a: RunEntry, b: RunEntry): number =>
-  ORDER[a.state] - ORDER[b.state] || (b.updatedAt ?? b.startedAt) - (a.updatedAt ?? a.startedAt);
+  Number(running(b)) - Number(running(a)) || (b.updatedAt ?? b.startedAt) - (a.updatedAt ?? a.startedAt);
+
+/** The model, the reward and the seed of a run. */
+export const aboutOf = ({ model, reward, seed }: RunEntry): string =>
+  dotted([model, reward, seed === null ? null : `seed ${seed}`]);
 
 /** State and health of a run as a word with a coloured dot. */
 export function stateBadge({ state, quietSince }: RunEntry): HTMLElement {
   const quiet = quietSince !== null;
-  const text = quiet ? `silent for ${duration(Date.now() - quietSince)}` : STATE_TEXT[state];
-  return h('span', { class: `badge ${quiet ? 'quiet-run' : state}` }, text);
+  const text = quiet ? `silent for ${duration(Date.now() - quietSince)}` : state;
+  return h('span', { class: `badge ${quiet ? 'warn' : state}` }, text);
 }
 
 const HEADINGS = ['Run', 'State', 'Progress', 'Accuracy', 'Thinking tokens', '', 'Monitor'];
@@ -50,12 +48,10 @@ export class ListView {
       'tr',
       { role: 'row' },
       h('th', { role: 'columnheader', class: 'tick' }, hidden('Compare')),
-    );
-    for (const name of HEADINGS) {
-      head.append(
+      ...HEADINGS.map((name) =>
         h('th', { scope: 'col', role: 'columnheader' }, name === '' ? hidden('Course of thinking') : name),
-      );
-    }
+      ),
+    );
     this.rows.setAttribute('role', 'rowgroup');
     this.table = h(
       'table',
@@ -65,11 +61,11 @@ export class ListView {
     );
     this.compare.addEventListener('click', () => onCompare([...this.ticked]));
     this.search.addEventListener('input', () => this.render());
-    const tools = h('div', { class: 'list-tools' }, this.searchLabel, this.compare);
+    const tools = h('div', { class: 'row list-tools' }, this.searchLabel, this.compare);
     this.element = h(
       'div',
       { class: 'list' },
-      h('div', { class: 'list-head' }, h('div', {}, h('h1', {}, 'Runs'), this.summary), tools),
+      h('div', { class: 'row list-head' }, h('div', {}, h('h1', {}, 'Runs'), this.summary), tools),
       this.notes,
       this.table,
       this.empty,
@@ -99,8 +95,8 @@ export class ListView {
       rows.length === this.rows.children.length && rows.every((row, i) => row === this.rows.children[i]);
     // Moving a row would take the focus from what is in it.
     if (!same) fill(this.rows, ...rows);
-    const running = this.entries.filter(({ state }) => state === 'running').length;
-    setText(this.summary, `${this.entries.length} in this folder, ${running} running`);
+    const count = this.entries.filter(running).length;
+    setText(this.summary, `${this.entries.length} in this folder, ${count} running`);
     this.empty.hidden = this.entries.length > 0;
     this.table.hidden = this.entries.length === 0;
     this.searchLabel.hidden = this.entries.length < SEARCHED_FROM;
@@ -144,10 +140,7 @@ export class ListView {
 const hidden = (text: string): HTMLElement => h('span', { class: 'hidden' }, text);
 
 function cells(entry: RunEntry): HTMLElement[] {
-  const { id, name, model, reward, seed, updatedAt, startedAt, accuracy, thinking, course } = entry;
-  const about = [model, reward, seed === null ? '' : `seed ${seed}`]
-    .filter((part) => part !== '')
-    .join(' \u00b7 ');
+  const { id, name, updatedAt, startedAt, accuracy, thinking, course } = entry;
   const cell = (kind: string, label: string, ...children: (Node | string | null)[]) =>
     h('td', { class: kind, role: 'cell', 'data-label': label }, ...children);
   return [
@@ -155,7 +148,7 @@ function cells(entry: RunEntry): HTMLElement[] {
       'name',
       '',
       h('a', { href: `#/runs/${id}` }, name),
-      h('div', { class: 'muted small' }, about),
+      h('div', { class: 'muted small' }, aboutOf(entry)),
       entry.problem === null ? null : h('div', { class: 'bad small' }, entry.problem),
     ),
     cell('state', '', stateBadge(entry), h('div', { class: 'muted small' }, ago(updatedAt ?? startedAt))),
@@ -199,12 +192,12 @@ function gained({ before, now }: Change): HTMLElement {
 }
 
 export function monitorOf({ health, rollbacks }: RunEntry): HTMLElement {
-  const text = rollbacks === 0 ? '' : ` ${rollbacks} rollback${rollbacks === 1 ? '' : 's'}`;
+  const text = `${rollbacks} rollback${rollbacks === 1 ? '' : 's'}`;
   return h(
     'span',
     {},
     health === null ? '\u2013' : h('span', { class: `badge ${health}` }, health),
-    text === '' ? null : h('div', { class: 'muted small' }, text.trim()),
+    rollbacks === 0 ? null : h('div', { class: 'muted small' }, text),
   );
 }
 

@@ -7,6 +7,7 @@ import { h } from '../../report/browser/dom';
 const SAME_PX = 4;
 /** A mark's name needs this much room. */
 const NAME_PX = 62;
+const NAME_LINE_PX = 14;
 /** Names that would run into each other are written below each other. */
 const ROWS = 3;
 /** The cursor is at a mark. */
@@ -40,7 +41,8 @@ export function drawMarks(chart: uPlot, marks: readonly WireMark[]): void {
     line.style.left = `${left}px`;
     const row = namedTo.findIndex((to) => left >= to);
     if (row >= 0) {
-      const name = h('span', { class: `mark-name row${row}` }, mark.kind);
+      const name = h('span', { class: 'mark-name' }, mark.kind);
+      name.style.top = `${row * NAME_LINE_PX - 3}px`;
       // At the right edge the name is before the line.
       if (left > chart.over.clientWidth - NAME_PX) name.classList.add('before');
       line.append(name);

@@ -5,6 +5,22 @@ import type { RunDetails, RunEntry, WireLines, WireProgress, WireSeries } from '
 /** Buckets of the page may grow to this many before they are merged. */
 const MOST = 2 * MOST_BUCKETS;
 
+/** What the figures draw. */
+interface Shown {
+  buckets: Buckets;
+  /** The lines that rollbacks took back. */
+  discarded: Buckets[];
+}
+
+const shownOf = ({ buckets, discarded }: WireSeries): Shown => {
+  const taken = discarded.map((one) => Buckets.from(one.buckets, Infinity));
+  return { buckets: Buckets.from(buckets, MOST), discarded: taken };
+};
+
+function widenTo(width: number, buckets: Buckets): void {
+  while (buckets.width < width) buckets.coarsen();
+}
+
 export class RunModel {
   entry: RunEntry | null = null;
   details: RunDetails | null = null;
@@ -13,10 +29,9 @@ export class RunModel {
   loaded = false;
   private epoch = '';
   private lines = 0;
-  private whole = new Buckets(1, 0, MOST);
-  private wholeDiscarded: Buckets[] = [];
+  private whole: Shown = { buckets: new Buckets(1, 0, MOST), discarded: [] };
   /** A part of the run in more detail. */
-  private part: { buckets: Buckets; discarded: Buckets[] } | null = null;
+  private part: Shown | null = null;
 
   constructor(readonly id: string) {}
 
@@ -25,31 +40,17 @@ export class RunModel {
     return `${this.id}.${this.epoch}.${this.lines}`;
   }
 
-  get buckets(): Buckets {
-    return this.part?.buckets ?? this.whole;
+  get shown(): Readonly<Shown> {
+    return this.part ?? this.whole;
   }
 
-  /** The lines that rollbacks took back. */
-  get discarded(): readonly Buckets[] {
-    return this.part?.discarded ?? this.wholeDiscarded;
+  load(series: WireSeries): void {
+    const { epoch, lines, latest } = series;
+    Object.assign(this, { epoch, lines, latest, loaded: true, whole: shownOf(series), part: null });
   }
 
-  get lastStep(): number {
-    return this.latest.step ?? 0;
-  }
-
-  load({ epoch, lines, latest, buckets, discarded }: WireSeries): void {
-    Object.assign(this, { epoch, lines, latest, loaded: true });
-    this.whole = Buckets.from(buckets, MOST);
-    this.wholeDiscarded = discarded.map((taken) => Buckets.from(taken.buckets, Infinity));
-    this.part = null;
-  }
-
-  loadPart({ buckets, discarded }: WireSeries): void {
-    this.part = {
-      buckets: Buckets.from(buckets, MOST),
-      discarded: discarded.map((taken) => Buckets.from(taken.buckets, Infinity)),
-    };
+  loadPart(series: WireSeries): void {
+    this.part = shownOf(series);
   }
 
   leavePart(): void {
@@ -65,7 +66,7 @@ export class RunModel {
         const value = column[i];
         return value === null || value === undefined ? [] : [[metric, value]];
       });
-      this.whole.add(step, values);
+      this.whole.buckets.add(step, values);
       this.part?.buckets.add(step, values);
       this.latest = { step, ...Object.fromEntries(values) };
     });
@@ -76,16 +77,13 @@ export class RunModel {
 
   /** Makes buckets at least this wide, so that several runs share their steps. */
   widen(width: number): void {
-    const { buckets } = this;
-    while (buckets.width < width) buckets.coarsen();
+    widenTo(width, this.shown.buckets);
     this.widenDiscarded();
   }
 
   private widenDiscarded(): void {
-    const widenTo = (width: number, list: readonly Buckets[]) => {
-      for (const taken of list) while (taken.width < width) taken.coarsen();
-    };
-    widenTo(this.whole.width, this.wholeDiscarded);
-    if (this.part !== null) widenTo(this.part.buckets.width, this.part.discarded);
+    for (const shown of [this.whole, this.part]) {
+      for (const taken of shown?.discarded ?? []) widenTo(shown!.buckets.width, taken);
+    }
   }
 }

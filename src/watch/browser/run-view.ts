@@ -5,9 +5,9 @@ import { getJson } from './connection';
 import { fill, h, setText } from '../../report/browser/dom';
 import { FiguresView } from './figures-view';
 import { Flight } from './flight';
-import { ago, relative, tokens } from './format';
+import { ago, dotted, relative, tokens } from './format';
 import { duration, grouped, percent } from '../../base/text';
-import { monitorOf, progressOf, stateBadge } from './list-view';
+import { aboutOf, monitorOf, progressOf, stateBadge } from './list-view';
 import { LogView } from './log-view';
 import type { RunModel } from './model';
 import { Tiles } from './tiles';
@@ -54,20 +54,17 @@ export class RunView {
   /** Lines have arrived, or all of them were read anew. */
   updateLines(): void {
     const loaded = this.models.filter((model) => model.loaded);
-    const shown = loaded.filter((model) => model.buckets.length > 0);
-    this.empty.hidden = shown.length > 0;
+    const filled = loaded.filter((model) => model.shown.buckets.length > 0);
+    this.empty.hidden = filled.length > 0;
     if (loaded.length === this.models.length) {
       setText(this.empty, 'No step has ended yet. The figures appear with the first one.');
     }
-    const width = Math.max(1, maximum(shown.map(({ buckets }) => buckets.width)));
-    for (const model of shown) model.widen(width);
-    this.figures.runs = shown.map((model) => {
-      const { buckets, discarded } = model;
-      return { buckets, discarded, name: shortName(model) };
-    });
+    const width = Math.max(1, maximum(filled.map(({ shown }) => shown.buckets.width)));
+    for (const model of filled) model.widen(width);
+    this.figures.runs = filled.map((model) => ({ ...model.shown, name: shortName(model) }));
     this.named = new Set(this.figures.runs.map(({ name }) => name));
     this.tiles.update(this.models[0]!);
-    if (shown.length > 0) this.figures.update();
+    if (filled.length > 0) this.figures.update();
   }
 
   updateDetails(): void {
@@ -118,7 +115,7 @@ export class RunView {
     }
     setText(this.zoomText, `Steps ${grouped(Math.round(zoom.from))} to ${grouped(Math.round(zoom.to))}`);
     this.figures.update();
-    const { from, to } = { from: Math.max(0, zoom.from), to: Math.max(0, zoom.to) };
+    const [from, to] = [Math.max(0, zoom.from), Math.max(0, zoom.to)];
     const loaded = this.models.filter((model) => model.loaded);
     try {
       const parts = await Promise.all(
@@ -151,21 +148,20 @@ function shortName({ entry, id }: RunModel): string {
 
 function runHead({ entry, details, id }: RunModel): HTMLElement[] {
   if (entry === null) return [h('h1', {}, `Run ${id}`)];
-  const { name, model, reward, seed, startedAt, updatedAt, leftMs } = entry;
-  const about = [model, reward, seed === null ? '' : `seed ${seed}`].filter((part) => part !== '');
+  const { name, startedAt, updatedAt, leftMs } = entry;
   const times = [
     `started ${ago(startedAt)}`,
-    ...(updatedAt === null ? [] : [`last step ${ago(updatedAt)}`]),
-    ...(leftMs === null ? [] : [`ends about ${clock(Date.now() + leftMs)}`]),
+    updatedAt === null ? null : `last step ${ago(updatedAt)}`,
+    leftMs === null ? null : `ends about ${clock(Date.now() + leftMs)}`,
   ];
   return [
-    h('div', { class: 'run-title' }, h('h1', {}, name), stateBadge(entry)),
-    h('p', { class: 'muted' }, about.join(' \u00b7 ')),
+    h('div', { class: 'row run-title' }, h('h1', {}, name), stateBadge(entry)),
+    h('p', { class: 'muted' }, aboutOf(entry)),
     h(
       'div',
-      { class: 'run-progress' },
+      { class: 'row run-progress' },
       progressOf(entry),
-      h('span', { class: 'muted small' }, times.join(' \u00b7 ')),
+      h('span', { class: 'muted small' }, dotted(times)),
     ),
     ...(details === null ? [] : [h('p', { class: 'muted small path' }, details.path)]),
     ...(entry.problem === null ? [] : [h('p', { class: 'notice' }, entry.problem)]),
@@ -184,7 +180,7 @@ function comparedHead(models: readonly RunModel[]): HTMLElement[] {
   const rows = models.map(({ entry, id }, i) => {
     const swatch = h('span', { class: 'swatch line' });
     swatch.style.setProperty('--swatch', `var(--s${i})`);
-    if (entry === null) return h('li', {}, swatch, id);
+    if (entry === null) return h('li', { class: 'row' }, swatch, id);
     const { name, accuracy, thinking, leftMs } = entry;
     const facts = [
       accuracy === null ? null : `accuracy ${percent(accuracy.now)}`,
@@ -195,12 +191,12 @@ function comparedHead(models: readonly RunModel[]): HTMLElement[] {
     ];
     return h(
       'li',
-      {},
+      { class: 'row' },
       swatch,
       h('a', { href: `#/runs/${id}` }, name),
       stateBadge(entry),
       monitorOf(entry),
-      h('span', { class: 'muted small' }, facts.filter((fact) => fact !== null).join(' \u00b7 ')),
+      h('span', { class: 'muted small' }, dotted(facts)),
     );
   });
   return [h('h1', {}, `${models.length} runs compared`), h('ul', { class: 'compared' }, ...rows)];

@@ -1,10 +1,9 @@
-/** Light and dark: as the system has it, until the reader chooses. */
-import { h, setText } from '../../report/browser/dom';
-import { isDark } from '../../report/browser/theme';
+/** The colours of the page, and the button that changes them. */
+import { h } from '../../report/browser/dom';
+import { mountTheme } from '../../report/browser/theme';
 import { LINE_COLOURS } from '../../drawing/palette';
 
 const STORED = 'acoer-theme';
-const dark = window.matchMedia('(prefers-color-scheme: dark)');
 
 /** The value of a variable of the style sheet. */
 export const variable = (name: string): string =>
@@ -25,24 +24,14 @@ function stored(theme?: string): string | null {
 
 /** A button that changes the theme. @param changed called when figures need other colours */
 export function themeButton(changed: () => void): HTMLElement {
+  const { dataset } = document.documentElement;
   const before = stored();
-  if (before === 'dark' || before === 'light') document.documentElement.dataset.theme = before;
+  if (before === 'dark' || before === 'light') dataset.theme = before;
   const button = h('button', { type: 'button', class: 'quiet' });
-  const show = () => {
-    setText(button, isDark() ? 'Light' : 'Dark');
-    button.setAttribute('aria-label', isDark() ? 'Use light colours' : 'Use dark colours');
-  };
-  button.addEventListener('click', () => {
-    const theme = isDark() ? 'light' : 'dark';
-    document.documentElement.dataset.theme = theme;
-    stored(theme);
-    show();
+  mountTheme(button, (dark) => {
+    button.setAttribute('aria-label', dark ? 'Use light colours' : 'Use dark colours');
+    stored(dataset.theme);
     changed();
   });
-  dark.addEventListener('change', () => {
-    show();
-    changed();
-  });
-  show();
   return button;
 }

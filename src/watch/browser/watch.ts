@@ -41,12 +41,8 @@ class App {
       this.status,
       theme,
     );
-    document.body.append(
-      h('a', { href: '#main', class: 'skip-link' }, 'Skip to the content'),
-      bar,
-      this.main,
-    );
-    document.querySelector('.skip-link')!.addEventListener('click', (event) => {
+    document.body.append(h('a', { href: '#main', class: 'skip' }, 'Skip to the content'), bar, this.main);
+    document.querySelector('.skip')!.addEventListener('click', (event) => {
       // The address after # is the page's own.
       event.preventDefault();
       this.main.focus();
