@@ -4,7 +4,7 @@
  *
  *   node scripts/gpu/kernel-budget.mjs [--check | --write] [--arch 80,86,89,90]
  *
- * Prints a table. The budget (`native/cuda/kernels/budget.json`) gives a kernel's registers, rounded up to the 8 that a
+ * Prints a table. The budget (`scripts/gpu/budget.json`) gives a kernel's registers, rounded up to the 8 that a
  * GPU gives at a time, and its bytes of shared memory, over all four architectures. With `--check` the exit code is 1
  * when a kernel takes more, takes local memory (a spill or a stack frame), or is missing from either side. `--write`
  * makes the budget anew. Exit code 2: nvcc is missing or failed.
@@ -18,7 +18,7 @@ import { packageRoot } from '../lib/paths.mjs';
 import { scriptArguments } from '../lib/arguments.mjs';
 
 const KERNELS = join(packageRoot, 'native', 'cuda', 'kernels');
-const BUDGET = join(KERNELS, 'budget.json');
+const BUDGET = join(import.meta.dirname, 'budget.json');
 
 const { values } = scriptArguments(import.meta.url, {
   options: {
