@@ -1,7 +1,7 @@
 /** Chats in the columns of data: lists of messages as the chat templates of models take them. */
 import { isRecord, shownJson } from '../base/json';
 import type { ChatMessage } from '../base/types';
-import { BadRow } from './bad-row';
+import { BadRow } from './rows';
 
 type Message = Readonly<Record<string, unknown>>;
 

@@ -4,12 +4,11 @@ import { AcoerError } from '../base/errors';
 import type { ReferenceRule } from '../judges';
 import { Pace } from '../base/pace';
 import type { Problem } from '../base/types';
-import { BadRow } from './bad-row';
 import { ColumnMap, type ColumnNames, type GradingColumns, type RowMap, type RowProblem } from './columns';
 import { openRows } from './open';
 import { Room } from './room';
 import { rowOf, rowText } from './row-text';
-import { objectRow, type SourceRow } from './rows';
+import { BadRow, objectRow, type SourceRow } from './rows';
 
 export interface DataFile {
   path: string;
@@ -17,22 +16,29 @@ export interface DataFile {
   label: string;
 }
 
-export interface CollectOptions {
-  columns: ColumnNames;
-  /** Reads rows in another way than by `columns`. */
+/** How rows become problems, and which are kept. */
+export interface RowOptions {
+  /** Columns with unusual names. */
+  columns?: ColumnNames;
+  /** Reads rows in another way than by `columns`, as `acoer sft` does. */
+  rowMap?: RowMap;
+  /** Skip rows that cannot be read. Default false: the first one throws. */
+  skipBadRows?: boolean;
+  /** Leave out problems whose gold answer the judge cannot read; they are counted either way. Default: true for `train`. */
+  dropUnparsedGold?: boolean;
+  /** What the judge needs of reference answers. Default: the verifier's needs. */
+  references?: ReferenceRule;
+  /** Keep every column of each row as `problem.row`. Default true. */
+  keepRows?: boolean;
+  /** Keep only these levels. */
+  levels?: readonly string[] | null;
+}
+
+/** With every default filled in. */
+export interface CollectOptions extends Required<Omit<RowOptions, 'rowMap'>> {
   rowMap?: RowMap;
   /** What the data set says about judging its answers, or null. */
   grading?: GradingColumns | null;
-  /** Skip rows that cannot be read; otherwise the first one throws. */
-  skipBadRows: boolean;
-  /** What the run's judge needs of reference answers. */
-  references: ReferenceRule;
-  /** Keep every column of each row as `problem.row`. */
-  keepRows: boolean;
-  /** Leave out rows whose gold answer the judge cannot read; they are counted either way. */
-  dropUnparsedGold: boolean;
-  /** Keep only these levels; null keeps all. */
-  levels: readonly string[] | null;
   signal?: AbortSignal;
 }
 

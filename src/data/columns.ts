@@ -1,7 +1,7 @@
 /** Turns the columns of a row into a problem. */
 import { AcoerError } from '../base/errors';
 import type { Grading, Problem } from '../base/types';
-import { BadRow } from './bad-row';
+import { BadRow } from './rows';
 import { chatQuestion, type Question } from './chat';
 import { goldFromAnswer, goldFromSolution } from './gold';
 

@@ -1,7 +1,8 @@
 /** Which files of a data set's folder make up a split: according to its card, else to its paths. */
 import picomatch from 'picomatch';
-import { AcoerError, errorMessage } from '../base/errors';
+import { AcoerError, errorMessage, whyUnreadable } from '../base/errors';
 import { isRecord } from '../base/json';
+import { readRegularFile } from '../base/regular-file';
 import { parseYaml } from '../base/yaml';
 import { FORMAT_NAMES, isDataFile } from './open';
 
@@ -66,6 +67,17 @@ function bySplit(config: string, files: readonly string[]): SplitFiles[] {
 }
 
 type Card = Record<string, unknown>;
+
+const MAX_CARD_BYTES = 1 << 22;
+
+/** A data set's README.md. @throws BAD_INPUT naming the file */
+export async function readCard(path: string): Promise<string> {
+  try {
+    return (await readRegularFile(path, MAX_CARD_BYTES)).toString('utf8');
+  } catch (cause) {
+    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
+  }
+}
 
 const isText = (value: unknown): value is string => typeof value === 'string';
 

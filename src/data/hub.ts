@@ -2,9 +2,8 @@
 import { join } from 'node:path';
 import { AcoerError, errorMessage } from '../base/errors';
 import { type FetchOptions, fetchSnapshot } from '../hub';
-import { readCard } from './card';
 import type { DataFile } from './collect';
-import { chooseFiles, holdsRows, type SplitChoice } from './files';
+import { chooseFiles, holdsRows, readCard, type SplitChoice } from './files';
 
 /** The branch on which the hub keeps a Parquet copy of data sets that are scripts or in other formats. */
 const PARQUET_COPY = 'refs/convert/parquet';

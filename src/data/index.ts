@@ -1,5 +1,5 @@
 /** Datasets by name, hub id or path, with random access; the training loop chooses the order. */
-export { BadRow } from './bad-row';
+export { BadRow } from './rows';
 export { chatOf } from './chat';
 export { head, questionOf, type RowMap, type RowProblem, solutionText, USUAL, valueAt } from './columns';
 export { givenDataset } from './given';

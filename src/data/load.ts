@@ -3,12 +3,17 @@ import { badArgument, needObject, needSignal, needString } from '../base/border'
 import { readdir, stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { AcoerError, whyUnreadable } from '../base/errors';
-import { referenceRule, type ReferenceRule } from '../judges';
+import { referenceRule } from '../judges';
 import type { Problem, Row } from '../base/types';
-import { readCard } from './card';
-import { collectProblems, collectRows, type CollectOptions, type DataFile, type RowReport } from './collect';
-import type { ColumnNames, RowMap } from './columns';
-import { chooseFiles, type SplitChoice } from './files';
+import {
+  collectProblems,
+  collectRows,
+  type CollectOptions,
+  type DataFile,
+  type RowOptions,
+  type RowReport,
+} from './collect';
+import { chooseFiles, readCard, type SplitChoice } from './files';
 import { fetchSplit, type HubOptions } from './hub';
 import { joinDatasets, partNames } from './join';
 import { type DatasetPlace, type KnownDataset, resolveDatasetName } from './names';
@@ -34,7 +39,7 @@ export interface DatasetSource extends RowReport {
   pinned: string | null;
 }
 
-export interface DatasetSpec extends HubOptions {
+export interface DatasetSpec extends HubOptions, RowOptions {
   /**
    * `tiny`, a name of KNOWN_DATASETS, `org/name` on the hub (both with an optional `@revision`), a file or a
    * folder; or several of them, as `math + gsm8k`.
@@ -47,20 +52,6 @@ export interface DatasetSpec extends HubOptions {
   config?: string | null;
   /** Name of the split. Default: train for `train`; test, else validation, else the only one for `eval`. */
   splitName?: string | null;
-  /** Columns with unusual names. */
-  columns?: ColumnNames;
-  /** Reads rows in another way than by `columns`, as `acoer sft` does. */
-  rowMap?: RowMap;
-  /** Skip rows that cannot be read. Default false: the first one throws. */
-  skipBadRows?: boolean;
-  /** Leave out problems whose gold answer the judge cannot read. Default: true for `train`. */
-  dropUnparsedGold?: boolean;
-  /** What the judge needs of reference answers. Default: the verifier's needs. */
-  references?: ReferenceRule;
-  /** Keep every column of each row as `problem.row`. Default true. */
-  keepRows?: boolean;
-  /** Keep only these levels. */
-  levels?: readonly string[] | null;
 }
 
 /** Rejects indices outside the dataset, because an undefined problem would cause an error far from here. */

@@ -4,10 +4,10 @@ import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { AcoerError, whyUnreadable } from '../base/errors';
 import { checkRegularFile, openRegularFile } from '../base/regular-file';
+import { type ParquetFile, parquetRows } from '../parquet';
 import { readCsv } from './formats/csv';
 import { readJson } from './formats/json';
 import { readJsonLines } from './formats/jsonl';
-import { readParquet } from './formats/parquet';
 import type { ColumnChoice, RowReader } from './rows';
 
 const FORMAT = /\.(jsonl|ndjson|json|csv|tsv|parquet)(\.gz)?$/i;
@@ -41,6 +41,16 @@ async function* textChunks(path: string, label: string, zipped: boolean): AsyncG
   } catch (error) {
     throw unreadable(label, error);
   }
+}
+
+function readParquet(label: string, file: ParquetFile, choose: ColumnChoice): RowReader {
+  return {
+    unit: 'row',
+    async *rows() {
+      let number = 0;
+      for await (const values of parquetRows(label, file, choose)) yield { number: ++number, values };
+    },
+  };
 }
 
 /**

@@ -1,7 +1,7 @@
 /** The columns of a row as JSON text, which takes little memory and from which nobody can change the data. */
 import { types } from 'node:util';
 import type { Row } from '../base/types';
-import { BadRow } from './bad-row';
+import { BadRow } from './rows';
 
 /** Deeper values would overflow the stack of JSON.stringify and of structuredClone. */
 const MAX_DEPTH = 100;

@@ -1,6 +1,9 @@
 /** What the file readers yield: rows in order, each with its position in the file. */
 import { isRecord } from '../base/json';
 
+/** A row that is not a valid problem. The caller knows its position and whether to skip it. */
+export class BadRow extends Error {}
+
 /** A row of a file. `number` counts lines or rows from 1, as the reader's `unit` says. */
 export type SourceRow =
   { number: number; values: Record<string, unknown> } | { number: number; problem: string };

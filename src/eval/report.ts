@@ -13,19 +13,24 @@ import {
 } from './summary';
 import { type AtK, figuresAtK } from './votes';
 
+const LEVEL_FIGURES = ['accuracy', 'thinkingTokens', 'totalTokens'] as const;
+const FIGURES = [
+  ...LEVEL_FIGURES,
+  'medianThinkingTokens',
+  'medianTotalTokens',
+  'accuracyPer1kTokens',
+  'truncated',
+] as const;
+
 /** 95% intervals of the figures with the same names. */
-export interface EvalIntervals {
-  accuracy: Interval;
-  thinkingTokens: Interval;
-  totalTokens: Interval;
-  medianThinkingTokens: Interval;
-  medianTotalTokens: Interval;
-  accuracyPer1kTokens: Interval;
-  truncated: Interval;
-}
+export type EvalIntervals = Record<(typeof FIGURES)[number], Interval>;
+
+/** @param values of each figure on every resample, in the order of `figures` */
+const intervalsOf = <Name extends string>(figures: readonly Name[], values: readonly Float64Array[]) =>
+  Object.fromEntries(figures.map((name, i) => [name, interval(values[i]!)])) as Record<Name, Interval>;
 
 export interface LevelReport extends LevelSummary {
-  intervals: Pick<EvalIntervals, 'accuracy' | 'thinkingTokens' | 'totalTokens'>;
+  intervals: Pick<EvalIntervals, (typeof LEVEL_FIGURES)[number]>;
 }
 
 export interface EvalReport extends EvalSummary {
@@ -87,16 +92,7 @@ function intervals(groups: readonly EvalRow[][], options: BootstrapOptions): Eva
     ],
     options,
   );
-  const ends = values.map(interval);
-  return {
-    accuracy: ends[0]!,
-    thinkingTokens: ends[1]!,
-    totalTokens: ends[2]!,
-    medianThinkingTokens: ends[3]!,
-    medianTotalTokens: ends[4]!,
-    accuracyPer1kTokens: ends[5]!,
-    truncated: ends[6]!,
-  };
+  return intervalsOf(FIGURES, values);
 }
 
 function levelIntervals(rows: readonly EvalRow[], options: BootstrapOptions): LevelReport['intervals'] {
@@ -105,8 +101,7 @@ function levelIntervals(rows: readonly EvalRow[], options: BootstrapOptions): Le
     (_counts, drawn, correct, thinking, total) => [correct / drawn, thinking / drawn, total / drawn],
     options,
   );
-  const [accuracy, thinkingTokens, totalTokens] = values.map(interval);
-  return { accuracy: accuracy!, thinkingTokens: thinkingTokens!, totalTokens: totalTokens! };
+  return intervalsOf(LEVEL_FIGURES, values);
 }
 
 function perLevel(rows: readonly EvalRow[], summary: EvalSummary, options: BootstrapOptions) {

@@ -29,12 +29,9 @@ export interface TokenMeans {
   totalTokens: number;
 }
 
-export interface LevelSummary {
+export interface LevelSummary extends TokenMeans {
   /** Fraction, 0..1. */
   accuracy: number;
-  thinkingTokens: number;
-  totalTokens: number;
-  n: number;
 }
 
 /** Figures of a set of completions; NaN (null in JSON) where a file of completions lacks them. */

@@ -1,6 +1,6 @@
 /**
  * What the families of dense decoders share: the fields of their config.json in Hugging Face's layout, the spec
- * made of them, and the names of tensors. A family's own file has what sets it apart.
+ * made of them, and the names of tensors. What sets a family apart is in families.ts.
  */
 import { z } from 'zod';
 import type { NativeRopeScaling } from '../engine/binding';
@@ -35,7 +35,7 @@ type DecoderConfig = z.output<z.ZodObject<typeof DECODER_FIELDS>>;
 
 /** What sets a family apart. Defaults are those of its config class in transformers. */
 export interface DecoderTraits {
-  /** In messages. */
+  /** In messages, and in the names of its config.json. */
   name: string;
   qkvBias: boolean;
   qkNorm: boolean;
@@ -112,16 +112,6 @@ export function decoderSpec(
     qkNorm: traits.qkNorm,
     dtype: dtypeOf(config, path),
   };
-}
-
-/** Fields by which Qwen's configs ask for windows. */
-export const SLIDING_FIELDS = { use_sliding_window: flag, layer_types: z.array(z.string()).nullish() };
-
-/** The field that asks for a window, or null. */
-export function slidingWindows(config: z.output<z.ZodObject<typeof SLIDING_FIELDS>>): string | null {
-  if (config.use_sliding_window === true) return 'sliding windows (use_sliding_window)';
-  const slides = config.layer_types?.some((type) => type !== 'full_attention') === true;
-  return slides ? 'sliding windows (layer_types)' : null;
 }
 
 /** The engine uses the names of transformers. Some checkpoints contain rotary frequencies. */

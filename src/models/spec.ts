@@ -8,7 +8,7 @@ export interface ModelSpec extends NativeModelSpec {
   dtype: Dtype;
 }
 
-/** How to read the files of a model family. Each built-in family has its own file in this folder. */
+/** How to read the files of a model family. The built-in ones are in families.ts. */
 export interface ModelFamily {
   /** Its name in `architectures` of config.json. */
   architecture: string;
