@@ -173,47 +173,40 @@ class Collector {
   }
 }
 
-const rowMapOf = ({ rowMap, columns, grading, references }: CollectOptions): RowMap =>
-  rowMap ?? new ColumnMap(columns, grading ?? null, references.needsGold);
-
-/** Reads all rows of `files`, in order, without blocking the event loop. `name` is for messages. */
-export async function collectProblems(
+/** Collects rows as they come, each with its place for messages, without blocking the event loop. */
+async function collected(
   name: string,
-  files: readonly DataFile[],
   options: CollectOptions,
+  rowsWith: (columns: RowMap) => AsyncGenerator<[row: SourceRow, at: string]>,
 ): Promise<{ problems: Problem[]; report: RowReport }> {
-  const { keepRows } = options;
-  const columns = rowMapOf(options);
+  const { rowMap, columns: names, grading, references, signal } = options;
+  const columns = rowMap ?? new ColumnMap(names, grading ?? null, references.needsGold);
   const collector = new Collector(columns, options);
   const pace = new Pace();
-  for (const { path, label } of files) {
-    const choose = (found: readonly string[]) => {
-      const wanted = columns.choose(label, found);
-      return keepRows ? found : wanted;
-    };
-    const reader = await openRows(path, label, choose);
-    for await (const row of reader.rows()) {
-      collector.add(row, `${label} ${reader.unit} ${row.number}`);
-      await pace.turn();
-      options.signal?.throwIfAborted();
-    }
+  for await (const [row, at] of rowsWith(columns)) {
+    collector.add(row, at);
+    await pace.turn();
+    signal?.throwIfAborted();
   }
   return { problems: collector.problems, report: collector.finish(name) };
 }
+
+/** Reads all rows of `files`, in order. `name` is for messages. */
+export const collectProblems = (name: string, files: readonly DataFile[], options: CollectOptions) =>
+  collected(name, options, async function* (columns) {
+    for (const { path, label } of files) {
+      const reader = await openRows(path, label, (found) => {
+        const wanted = columns.choose(label, found);
+        return options.keepRows ? found : wanted;
+      });
+      for await (const row of reader.rows()) yield [row, `${label} ${reader.unit} ${row.number}`];
+    }
+  });
 
 /** The same for rows in memory, which are copied. @throws BAD_INPUT naming the row, from 1 */
-export async function collectRows(
-  name: string,
-  rows: readonly unknown[],
-  options: CollectOptions,
-): Promise<{ problems: Problem[]; report: RowReport }> {
-  const columns = rowMapOf(options);
-  const collector = new Collector(columns, options);
-  const pace = new Pace();
-  for (const [index, row] of rows.entries()) {
-    collector.add(objectRow(index + 1, row), `${name} row ${index + 1}`);
-    await pace.turn();
-    options.signal?.throwIfAborted();
-  }
-  return { problems: collector.problems, report: collector.finish(name) };
-}
+export const collectRows = (name: string, rows: readonly unknown[], options: CollectOptions) =>
+  collected(name, options, async function* () {
+    for (const [index, row] of rows.entries()) {
+      yield [objectRow(index + 1, row), `${name} row ${index + 1}`];
+    }
+  });

@@ -59,8 +59,8 @@ export class ColumnMap implements RowMap {
   choose(file: string, columns: readonly string[]): string[] {
     const has = (name: string) => columns.includes(head(name, columns));
     const given = (Object.keys(this.given) as Role[]).filter((role) => this.given[role] !== undefined);
-    const gold: Role[] = this.given.answer === undefined ? ['answer', 'solution'] : ['answer'];
-    const needed: Role[][] = [['problem'], ...(this.needsGold ? [gold] : []), ...given.map((role) => [role])];
+    const gold = this.needsGold ? [this.goldRoles] : [];
+    const needed: Role[][] = [['problem'], ...gold, ...given.map((role) => [role])];
     const missing = needed.find((roles) => !roles.some((role) => this.names(role).some(has)));
     if (missing !== undefined) {
       throw new AcoerError('BAD_INPUT', `${file} ${this.missing(missing, columns)}`);
@@ -91,17 +91,20 @@ export class ColumnMap implements RowMap {
       if (!this.needsGold) return null;
       throw new BadRow(`must have text, a number or a list of these in ${answer.name}`);
     }
-    // If the user named the answer column, do not fall back to another.
-    const solution = this.given.answer === undefined ? this.find('solution', values) : null;
+    const solution = this.goldRoles.includes('solution') ? this.find('solution', values) : null;
     if (solution === null) {
       if (!this.needsGold) return null;
-      const roles: Role[] = this.given.answer === undefined ? ['answer', 'solution'] : ['answer'];
-      throw new BadRow(this.missing(roles, Object.keys(values)));
+      throw new BadRow(this.missing(this.goldRoles, Object.keys(values)));
     }
     const text = solutionText(solution.value);
     if (!this.needsGold) return text === null ? null : goldFromSolution(text) || null;
     if (text !== null) return goldFromSolution(text);
     throw new BadRow(`must have text or a list of strings in ${solution.name}`);
+  }
+
+  /** If the user named the answer column, there is no falling back to another. */
+  private get goldRoles(): Role[] {
+    return this.given.answer === undefined ? ['answer', 'solution'] : ['answer'];
   }
 
   private names(role: Role): readonly string[] {

@@ -31,18 +31,13 @@ interface SplitFiles {
 }
 
 /** Words that name a split in a path, as in the `datasets` library. */
-const SPLIT_WORDS: Readonly<Record<string, string>> = {
-  train: 'train',
-  training: 'train',
-  validation: 'validation',
-  valid: 'validation',
-  dev: 'validation',
-  val: 'validation',
-  test: 'test',
-  testing: 'test',
-  eval: 'test',
-  evaluation: 'test',
-};
+const SPLIT_WORDS: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    train: ['train', 'training'],
+    validation: ['validation', 'valid', 'dev', 'val'],
+    test: ['test', 'testing', 'eval', 'evaluation'],
+  }).flatMap(([split, words]) => words.map((word) => [word, split])),
+);
 
 /**
  * The split that a path belongs to: `train-00000-of-00002`, `<split>/0000.parquet`, or a word in the file or
@@ -51,11 +46,12 @@ const SPLIT_WORDS: Readonly<Record<string, string>> = {
 function splitOf(path: string): string {
   const parts = path.split('/').reverse();
   const shard = /^([\w.]+)-\d{5}-of-\d{5}/.exec(parts[0]!)?.[1];
-  if (shard !== undefined) return SPLIT_WORDS[shard] ?? shard;
+  if (shard !== undefined) return SPLIT_WORDS.get(shard) ?? shard;
   if (/^\d{4}\.parquet$/.test(parts[0]!) && parts.length > 1) return parts[1]!.replace(/^partial-/, '');
   for (const part of parts) {
-    const word = part.split(/[-._ 0-9]+/).find((piece) => Object.hasOwn(SPLIT_WORDS, piece.toLowerCase()));
-    if (word !== undefined) return SPLIT_WORDS[word.toLowerCase()]!;
+    const splits = part.split(/[-._ 0-9]+/).map((word) => SPLIT_WORDS.get(word.toLowerCase()));
+    const split = splits.find((found) => found !== undefined);
+    if (split !== undefined) return split;
   }
   return 'train';
 }
@@ -154,8 +150,7 @@ function layoutOfCard(readme: string | null, paths: readonly string[]): Layout |
  */
 function layoutOfPaths(paths: readonly string[]): Layout {
   const topOf = (path: string) => (path.includes('/') ? path.slice(0, path.indexOf('/')) : '');
-  const isPlain = (top: string) =>
-    top === '' || top === 'data' || Object.hasOwn(SPLIT_WORDS, top.toLowerCase());
+  const isPlain = (top: string) => top === '' || top === 'data' || SPLIT_WORDS.has(top.toLowerCase());
   const byConfig = new Map<string, string[]>();
   for (const path of paths) {
     const config = isPlain(topOf(path)) ? 'default' : topOf(path);

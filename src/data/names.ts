@@ -23,56 +23,47 @@ export interface KnownDataset {
  */
 const MATH_COLUMNS: ColumnNames = { problem: 'problem', solution: 'solution', level: 'level' };
 
+const known = (
+  entry: Pick<KnownDataset, 'repo' | 'columns' | 'summary'> & Partial<KnownDataset>,
+): KnownDataset => ({ config: null, trainSplit: 'train', evalSplit: 'test', ...entry });
+
 export const KNOWN_DATASETS: Readonly<Record<string, KnownDataset>> = {
-  'numinamath-tir': {
+  'numinamath-tir': known({
     repo: 'AI-MO/NuminaMath-TIR',
-    config: null,
-    trainSplit: 'train',
-    evalSplit: 'test',
     columns: { problem: 'problem', solution: 'solution' },
     summary: "the paper's training data: worked solutions with Python",
-  },
-  math: {
+  }),
+  math: known({
     repo: 'EleutherAI/hendrycks_math',
     config: '*',
-    trainSplit: 'train',
-    evalSplit: 'test',
     columns: MATH_COLUMNS,
     summary: 'MATH, all seven subjects',
-  },
-  gsm8k: {
+  }),
+  gsm8k: known({
     repo: 'openai/gsm8k',
     config: 'main',
-    trainSplit: 'train',
-    evalSplit: 'test',
     columns: { problem: 'question', answer: 'answer' },
     summary: 'GSM8K; the answer follows ####',
-  },
-  math500: {
+  }),
+  math500: known({
     repo: 'HuggingFaceH4/MATH-500',
-    config: null,
     trainSplit: null,
-    evalSplit: 'test',
     columns: { problem: 'problem', answer: 'answer', level: 'level', id: 'unique_id' },
     summary: '500 problems of the MATH test split, levels 1 to 5',
-  },
-  'math-hard': {
+  }),
+  'math-hard': known({
     repo: 'lighteval/MATH-Hard',
     config: '*',
-    trainSplit: 'train',
-    evalSplit: 'test',
     columns: MATH_COLUMNS,
     summary: 'level 5 of MATH',
-  },
-  aime25: {
+  }),
+  aime25: known({
     repo: 'math-ai/aime25',
-    config: null,
     trainSplit: null,
-    evalSplit: 'test',
     columns: { problem: 'problem', answer: 'answer', id: 'id' },
     summary: '30 problems with integer answers',
-  },
-  olympiadbench: {
+  }),
+  olympiadbench: known({
     repo: 'Hothan/OlympiadBench',
     config: 'OE_TO_maths_en_COMP',
     trainSplit: null,
@@ -81,7 +72,7 @@ export const KNOWN_DATASETS: Readonly<Record<string, KnownDataset>> = {
     columns: { problem: 'question', answer: 'final_answer', id: 'id' },
     grading: { tolerance: 'error', countRepeats: true },
     summary: 'open-ended, text-only mathematics in English',
-  },
+  }),
 };
 
 export type DatasetPlace =

@@ -169,11 +169,16 @@ export async function loadRunData(
 ): Promise<RunData> {
   const parts = given.trainData ? [given.trainData] : await loadParts(trainingSpec(config, options));
   const whole = joined(config.dataset, parts)!;
-  if (config.evalProblems + config.evalSampledProblems === 0) {
-    return { trainData: whole, evalData: null, whole, heldOut: 0, notices: [] };
-  }
+  const apart = (evalData: Dataset | null) => ({
+    trainData: whole,
+    evalData,
+    whole,
+    heldOut: 0,
+    notices: [],
+  });
+  if (config.evalProblems + config.evalSampledProblems === 0) return apart(null);
   const { evalData: made, pool, reason } = await evaluationOf(config, parts, given, options);
-  if (madeApart(config, given)) return { trainData: whole, evalData: made, whole, heldOut: 0, notices: [] };
+  if (madeApart(config, given)) return apart(made);
   const held = pool && (await holdOut(pool));
   if (pool !== null && held === null) throw tooFew(reason, pool);
   // Held-out problems come first, so that an evaluation of a few problems uses these.
