@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Argument, Option } from 'commander';
 import type { Command } from 'commander';
 import { BENCHES, runBench, SHAPES, writeRandomWeights } from '../bench';
-import type { BenchName, BenchResult, PhaseResult, ShapeName, Spread, Workload } from '../bench';
+import type { BenchName, BenchResult, PhaseResult, ShapeName, Workload } from '../bench';
 import { AcoerError } from '../base/errors';
 import { gigabytes, percent } from '../base/text';
 import { addEngineOptions, integer } from './command';
@@ -15,6 +15,7 @@ import { interruptible } from './interrupt';
 import { withModel } from './session';
 import { formatTable } from './table';
 import { printJsonLine, printNote, printText } from './output';
+import { withSpread } from './view/format';
 
 type Sizes = Pick<Workload, 'prompts' | 'promptTokens' | 'group' | 'newTokens'>;
 
@@ -69,15 +70,6 @@ function withDirectory<T>(flags: BenchFlags, work: (directory: string) => Promis
     throw new AcoerError('BAD_CONFIG', 'Give --model or --shape, not both.');
   }
   return flags.shape === undefined ? work(flags.model ?? 'tiny') : withShape(flags, work);
-}
-
-/** A median with its range, to three significant digits. */
-function withSpread({ median, min, max }: Spread, scale = 1): string {
-  const text = (value: number): string => {
-    const scaled = value * scale;
-    return scaled >= 1000 ? scaled.toFixed(0) : scaled.toPrecision(3);
-  };
-  return `${text(median)} (${text(min)}-${text(max)})`;
 }
 
 function phaseTable(result: BenchResult): string {

@@ -1,5 +1,6 @@
 /** Formats times, changes and counts for people. */
 import { grouped } from '../../base/text';
+import type { Spread } from '../../bench';
 import type { HealthChange } from '../../monitor';
 
 /** A relative change in percent with its sign; empty if the value before was 0. */
@@ -20,3 +21,12 @@ export function count(value: number, noun: string): string {
 /** A change of the collapse monitor's state as printed by runs and `acoer monitor`. */
 export const healthLine = ({ step, from, to, reason }: HealthChange): string =>
   `step ${step}: ${from} -> ${to}. ${reason}`;
+
+/** A median with its range, to three significant digits, and whole from 1000 on as rounded. */
+export function withSpread({ median, min, max }: Spread, scale = 1): string {
+  const text = (value: number): string => {
+    const scaled = value * scale;
+    return scaled >= 999.5 ? scaled.toFixed(0) : scaled.toPrecision(3);
+  };
+  return `${text(median)} (${text(min)}-${text(max)})`;
+}
