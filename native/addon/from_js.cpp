@@ -32,13 +32,11 @@ constexpr std::array<Named<PolicyOptions::Kind>, 2> kKinds{
     {{"lora", PolicyOptions::Kind::kLora}, {"full", PolicyOptions::Kind::kFull}}};
 
 SamplingOptions readSampling(const Fields& fields) {
-  SamplingOptions sampling;
-  sampling.temperature = fields.number("temperature");
-  sampling.topK = fields.integer("topK");
-  sampling.topP = fields.number("topP");
-  sampling.minP = fields.number("minP");
-  sampling.repetitionPenalty = fields.number("repetitionPenalty");
-  return sampling;
+  return {.temperature = fields.number("temperature"),
+          .topK = fields.integer("topK"),
+          .topP = fields.number("topP"),
+          .minP = fields.number("minP"),
+          .repetitionPenalty = fields.number("repetitionPenalty")};
 }
 
 constexpr std::array<Named<RopeScaling::Kind>, 2> kRopeScalings{

@@ -1,6 +1,8 @@
 #include "to_js.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <variant>
 
 namespace acoer {
 namespace {
@@ -22,29 +24,37 @@ const char* finishName(FinishReason finish) {
   return finish == FinishReason::kLength ? "length" : "cancelled";
 }
 
-double count(int64_t value) { return static_cast<double>(value); }
+// A property's value; numbers become JavaScript's.
+using Field = std::variant<bool, int64_t, double, std::string, Napi::Value>;
+
+Napi::Object record(Napi::Env env, std::initializer_list<std::pair<const char*, Field>> fields) {
+  auto object = Napi::Object::New(env);
+  for (const auto& [name, field] : fields) {
+    object[name] =
+        std::visit([env](const auto& value) { return Napi::Value::From(env, value); }, field);
+  }
+  return object;
+}
 
 }  // namespace
 
 Napi::Value toJs(Napi::Env env, const ModelFacts& facts) {
-  auto object = Napi::Object::New(env);
-  object["model"] = count(facts.model);
-  object["dtype"] = dtypeName(facts.dtype);
-  object["device"] = facts.device;
-  object["parameterCount"] = count(facts.parameterCount);
-  object["bytes"] = count(facts.bytes);
-  object["vocabSize"] = count(facts.spec.vocabSize);
-  object["hiddenSize"] = count(facts.spec.hiddenSize);
-  object["intermediateSize"] = count(facts.spec.intermediateSize);
-  object["numLayers"] = count(facts.spec.numLayers);
-  object["numHeads"] = count(facts.spec.numHeads);
-  object["numKvHeads"] = count(facts.spec.numKvHeads);
-  object["headDim"] = count(facts.spec.headDim);
-  object["maxPositions"] = count(facts.spec.maxPositions);
-  object["tieWordEmbeddings"] = Napi::Boolean::New(env, facts.spec.tieWordEmbeddings);
-  object["qkvBias"] = Napi::Boolean::New(env, facts.spec.qkvBias);
-  object["qkNorm"] = Napi::Boolean::New(env, facts.spec.qkNorm);
-  return object;
+  return record(env, {{"model", facts.model},
+                      {"dtype", dtypeName(facts.dtype)},
+                      {"device", facts.device},
+                      {"parameterCount", facts.parameterCount},
+                      {"bytes", facts.bytes},
+                      {"vocabSize", facts.spec.vocabSize},
+                      {"hiddenSize", facts.spec.hiddenSize},
+                      {"intermediateSize", facts.spec.intermediateSize},
+                      {"numLayers", facts.spec.numLayers},
+                      {"numHeads", facts.spec.numHeads},
+                      {"numKvHeads", facts.spec.numKvHeads},
+                      {"headDim", facts.spec.headDim},
+                      {"maxPositions", facts.spec.maxPositions},
+                      {"tieWordEmbeddings", facts.spec.tieWordEmbeddings},
+                      {"qkvBias", facts.spec.qkvBias},
+                      {"qkNorm", facts.spec.qkNorm}});
 }
 
 Napi::Value toJs(Napi::Env env, const PolicyFacts& facts) {
@@ -57,138 +67,103 @@ Napi::Value toJs(Napi::Env env, const PolicyFacts& facts) {
   auto matrices = Napi::Array::New(env, facts.matrices.size());
   for (uint32_t i = 0; i < facts.matrices.size(); i++) {
     const LoraMatrix& matrix = facts.matrices[i];
-    auto entry = Napi::Object::New(env);
-    entry["layer"] = count(matrix.layer);
-    entry["module"] = kTargetNames[matrix.target];
-    entry["rank"] = count(matrix.rank);
-    entry["alpha"] = matrix.alpha;
-    matrices[i] = entry;
+    matrices[i] = record(env, {{"layer", matrix.layer},
+                               {"module", kTargetNames[matrix.target]},
+                               {"rank", matrix.rank},
+                               {"alpha", matrix.alpha}});
   }
-  auto object = Napi::Object::New(env);
-  object["policy"] = count(facts.policy);
-  object["kind"] = lora ? "lora" : "full";
-  object["parameterCount"] = count(facts.parameterCount);
-  object["rank"] = count(lora ? facts.options.rank : 0);
-  object["alpha"] = lora ? facts.options.alpha : 0.0;
-  object["rslora"] = Napi::Boolean::New(env, lora && facts.options.rankStabilized);
-  object["targets"] = targets;
-  object["matrices"] = matrices;
-  return object;
+  return record(env, {{"policy", facts.policy},
+                      {"kind", lora ? "lora" : "full"},
+                      {"parameterCount", facts.parameterCount},
+                      {"rank", lora ? facts.options.rank : 0},
+                      {"alpha", lora ? facts.options.alpha : 0.0},
+                      {"rslora", lora && facts.options.rankStabilized},
+                      {"targets", targets},
+                      {"matrices", matrices}});
 }
 
 Napi::Value toJs(Napi::Env env, const GeneratedSequence& sequence) {
-  auto object = Napi::Object::New(env);
-  object["request"] = count(sequence.request);
-  object["sample"] = count(sequence.sample);
-  object["ids"] = typedArray(env, sequence.ids);
-  object["logprobs"] = typedArray(env, sequence.logprobs);
-  object["entropies"] = typedArray(env, sequence.entropies);
-  object["finish"] = finishName(sequence.finish);
-  return object;
+  return record(env, {{"request", sequence.request},
+                      {"sample", sequence.sample},
+                      {"ids", typedArray(env, sequence.ids)},
+                      {"logprobs", typedArray(env, sequence.logprobs)},
+                      {"entropies", typedArray(env, sequence.entropies)},
+                      {"finish", finishName(sequence.finish)}});
 }
 
 Napi::Value toJs(Napi::Env env, const GenerateProgress& progress) {
-  auto object = Napi::Object::New(env);
-  object["ended"] = count(progress.ended);
-  object["total"] = count(progress.total);
-  object["promptTokens"] = count(progress.promptTokens);
-  object["inFlight"] = typedArray(env, progress.inFlight);
-  return object;
+  return record(env, {{"ended", progress.ended},
+                      {"total", progress.total},
+                      {"promptTokens", progress.promptTokens},
+                      {"inFlight", typedArray(env, progress.inFlight)}});
 }
 
 Napi::Value toJs(Napi::Env env, const GenerateStats& stats) {
-  auto object = Napi::Object::New(env);
-  object["promptTokens"] = count(stats.promptTokens);
-  object["keptTokens"] = count(stats.keptTokens);
-  object["newTokens"] = count(stats.newTokens);
-  object["decodeSteps"] = count(stats.decodeSteps);
-  object["peakSlots"] = count(stats.peakSlots);
-  object["prefillMs"] = stats.prefillMs;
-  object["decodeMs"] = stats.decodeMs;
-  object["fallback"] = stats.fallback;
-  return object;
+  return record(env, {{"promptTokens", stats.promptTokens},
+                      {"keptTokens", stats.keptTokens},
+                      {"newTokens", stats.newTokens},
+                      {"decodeSteps", stats.decodeSteps},
+                      {"peakSlots", stats.peakSlots},
+                      {"prefillMs", stats.prefillMs},
+                      {"decodeMs", stats.decodeMs},
+                      {"fallback", stats.fallback}});
 }
 
-Napi::Object decoderEvent(Napi::Env env, const char* kind) {
-  auto event = Napi::Object::New(env);
-  event["kind"] = kind;
-  return event;
-}
+Napi::Object decoderEvent(Napi::Env env, const char* kind) { return record(env, {{"kind", kind}}); }
 
 Napi::Value toJs(Napi::Env env, const NewTokens& tokens) {
-  auto event = decoderEvent(env, "tokens");
-  event["request"] = count(tokens.request);
-  event["sample"] = count(tokens.sample);
-  event["ids"] = typedArray(env, tokens.ids);
-  event["logprobs"] = typedArray(env, tokens.logprobs);
-  return event;
+  return record(env, {{"kind", "tokens"},
+                      {"request", tokens.request},
+                      {"sample", tokens.sample},
+                      {"ids", typedArray(env, tokens.ids)},
+                      {"logprobs", typedArray(env, tokens.logprobs)}});
 }
 
 Napi::Value refusedEvent(Napi::Env env, int64_t request, const Napi::Error& error) {
-  auto event = decoderEvent(env, "refused");
-  event["request"] = count(request);
-  event["error"] = error.Value();
-  return event;
+  return record(env, {{"kind", "refused"}, {"request", request}, {"error", error.Value()}});
 }
 
 Napi::Value toJs(Napi::Env env, const ScoreResult& result) {
-  auto object = Napi::Object::New(env);
-  object["logprobs"] = typedArray(env, result.logprobs);
-  object["entropies"] = typedArray(env, result.entropies);
-  return object;
+  return record(env, {{"logprobs", typedArray(env, result.logprobs)},
+                      {"entropies", typedArray(env, result.entropies)}});
 }
 
 Napi::Value toJs(Napi::Env env, const StepResult& result) {
-  auto object = Napi::Object::New(env);
-  object["gradNorm"] = result.gradNorm;
-  object["applied"] = Napi::Boolean::New(env, result.applied);
-  return object;
+  return record(env, {{"gradNorm", result.gradNorm}, {"applied", result.applied}});
 }
 
 Napi::Value toJs(Napi::Env env, const std::vector<TensorFacts>& tensors) {
   auto table = Napi::Object::New(env);
   for (const TensorFacts& tensor : tensors) {
     auto shape = Napi::Array::New(env, tensor.shape.size());
-    for (uint32_t i = 0; i < tensor.shape.size(); i++) shape[i] = count(tensor.shape[i]);
-    auto entry = Napi::Object::New(env);
-    entry["shape"] = shape;
-    entry["data"] = typedArray(env, tensor.data);
-    table[tensor.name] = entry;
+    for (uint32_t i = 0; i < tensor.shape.size(); i++) shape[i] = tensor.shape[i];
+    table[tensor.name] = record(env, {{"shape", shape}, {"data", typedArray(env, tensor.data)}});
   }
   return table;
 }
 
 Napi::Value toJs(Napi::Env env, const MemoryFacts& facts) {
-  auto object = Napi::Object::New(env);
-  object["engineBytes"] = count(facts.engineBytes);
-  object["residentBytes"] = count(facts.process.residentBytes);
-  object["peakResidentBytes"] = count(facts.process.peakResidentBytes);
-  object["deviceFreeBytes"] = count(facts.device.freeBytes);
-  object["deviceTotalBytes"] = count(facts.device.totalBytes);
-  object["tensorBytes"] = env.Null();
-  object["peakTensorBytes"] = env.Null();
-  if (facts.tensors) {
-    object["tensorBytes"] = count(facts.tensors->bytes);
-    object["peakTensorBytes"] = count(facts.tensors->peakBytes);
-  }
-  return object;
+  const auto& tensors = facts.tensors;
+  return record(env, {{"engineBytes", facts.engineBytes},
+                      {"residentBytes", facts.process.residentBytes},
+                      {"peakResidentBytes", facts.process.peakResidentBytes},
+                      {"deviceFreeBytes", facts.device.freeBytes},
+                      {"deviceTotalBytes", facts.device.totalBytes},
+                      {"tensorBytes", tensors ? Field(tensors->bytes) : env.Null()},
+                      {"peakTensorBytes", tensors ? Field(tensors->peakBytes) : env.Null()}});
 }
 
 Napi::Value toJs(Napi::Env env, const Ceilings& ceilings) {
-  auto object = Napi::Object::New(env);
-  object["readBytesPerSecond"] = ceilings.readBytesPerSecond;
-  object["matmulFlopsPerSecond"] = ceilings.matmulFlopsPerSecond;
-  return object;
+  return record(env, {{"readBytesPerSecond", ceilings.readBytesPerSecond},
+                      {"matmulFlopsPerSecond", ceilings.matmulFlopsPerSecond}});
 }
 
 Napi::Value toJs(Napi::Env env, const DeviceFacts& facts, int threads) {
-  auto object = Napi::Object::New(env);
-  object["device"] = facts.device;
-  object["name"] = facts.name;
-  object["threads"] = static_cast<double>(threads);
-  object["totalBytes"] = count(facts.totalBytes);
-  object["freeBytes"] = count(facts.freeBytes);
-  return object;
+  return record(env, {{"device", facts.device},
+                      {"name", facts.name},
+                      {"threads", threads},
+                      {"totalBytes", facts.totalBytes},
+                      {"freeBytes", facts.freeBytes}});
 }
 
 }  // namespace acoer
