@@ -33,6 +33,9 @@ const DIFFERENT: [string, string][] = [
   ['\\sqrt{10^{40}+1}-10^{20}', '0'],
   ['n!', 'n!+10^{-14}'],
   ['2^{-100}\\sqrt2', '2^{-100}\\sqrt{2+10^{-18}}'],
+  ['\\exp_2 x', '\\exp_3 x'],
+  ['\\exp_2 3', '\\exp 3'],
+  ['\\arctan_2 x', '\\arctan_3 x'],
 ];
 
 const SAME: [string, string][] = [

@@ -124,8 +124,11 @@ class Evaluator {
     if (name === 'abs') return real(math.modulus(x));
     if (name === 'log' || name === 'lg' || (name === 'ln' && values.length === 2))
       return math.divide(math.log(x), math.log(values.length === 2 ? y : this.whole(10n)));
-    if (angles && values.length > 1) throw new Unknown();
-    return this.functions[name]?.(x) ?? this.stepped(name, values);
+    const known = this.functions[name];
+    if (known === undefined) return this.stepped(name, values);
+    // A subscript is no base here: `\exp_2 x`.
+    if (values.length > 1) throw new Unknown();
+    return known(x);
   }
 
   /** Step functions, and functions of integers. */
