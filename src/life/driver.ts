@@ -116,7 +116,7 @@ export class RunDriver<Step extends MadeStep, Summary> {
   private async wentBack(next: Next | undefined): Promise<boolean> {
     if (next === undefined) return false;
     if (next.do === 'go on') {
-      if (next.warning !== null) this.warn(next.warning);
+      if (next.warning !== null) this.run.warn(next.warning);
       return false;
     }
     if (next.do === 'end') {
@@ -179,7 +179,7 @@ export class RunDriver<Step extends MadeStep, Summary> {
     try {
       if (!watchdog.abandoned) await this.save(AbortSignal.abort());
     } catch (error) {
-      this.warn(`The last checkpoint could not be written: ${errorMessage(error)}`);
+      this.run.warn(`The last checkpoint could not be written: ${errorMessage(error)}`);
     }
     try {
       if (watchdog.abandoned) await this.run.close(false);
@@ -191,9 +191,5 @@ export class RunDriver<Step extends MadeStep, Summary> {
       await sinks.close();
       watchdog.close();
     }
-  }
-
-  private warn(message: string): void {
-    this.run.emit({ type: 'warning', message });
   }
 }

@@ -12,6 +12,7 @@ export interface Life<Event> {
   progress: Progress;
   sinks: Sinks;
   emit: (event: Event | CommonEvent) => void;
+  warn: (message: string) => void;
   halt: Halt;
   signal?: AbortSignal | undefined;
   /** How long to wait for space on a full disk. */
@@ -25,7 +26,8 @@ export function lifeOf<Event extends RunEvent>(
   maxSteps: number,
 ): Life<Event> {
   const { directory, sinks, signal } = run;
-  const progress = new Progress(directory, maxSteps, (message) => tell({ type: 'warning', message }));
+  const warn = (message: string): void => tell({ type: 'warning', message });
+  const progress = new Progress(directory, maxSteps, warn);
   const emit = (event: Event | CommonEvent) => {
     progress.event(event);
     tell(event);
@@ -35,5 +37,5 @@ export function lifeOf<Event extends RunEvent>(
   sinks.watch = watchdog;
   const halt = new Halt(signal);
   sinks.ending = halt.waiting;
-  return { ...run, watchdog, progress, emit, halt };
+  return { ...run, watchdog, progress, emit, warn, halt };
 }

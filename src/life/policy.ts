@@ -20,6 +20,10 @@ export function openEngine({ device, threads, memoryLimitBytes }: EngineSettings
   });
 }
 
+/** The linears that the adapter adapts with which training begins; undefined: it begins without one. */
+export const adaptedBy = async ({ adapter }: Pick<Config, 'adapter'>, numLayers: number) =>
+  adapter === null ? undefined : (await readAdapterShape(adapter, numLayers)).matrices;
+
 /** What the trained policy depends on. */
 export type PolicySettings = Pick<
   Config,
@@ -38,9 +42,8 @@ export type PolicySettings = Pick<
 
 /** The policy that is trained. With `adapter`, it adapts what that does; its weights are restored after this. */
 export async function createPolicy(model: Model, config: PolicySettings): Promise<Policy> {
-  const { adamBeta1: beta1, adamBeta2: beta2, adamEpsilon: eps, adapter } = config;
+  const { adamBeta1: beta1, adamBeta2: beta2, adamEpsilon: eps } = config;
   if (config.full) return model.createPolicy({ kind: 'full', beta1, beta2, eps });
-  const start = adapter === null ? null : await readAdapterShape(adapter, model.info.numLayers);
   return model.createPolicy({
     kind: 'lora',
     rank: config.loraRank,
@@ -48,7 +51,7 @@ export async function createPolicy(model: Model, config: PolicySettings): Promis
     rslora: config.useRslora,
     dropout: config.loraDropout,
     targetModules: config.targetModules,
-    matrices: start?.matrices,
+    matrices: await adaptedBy(config, model.info.numLayers),
     seed: streamSeed(config.seed, 'lora-init'),
     ...{ beta1, beta2, eps },
   });

@@ -38,7 +38,7 @@ export class RunFiles {
     more: readonly [name: string, sink: Sink][],
     private readonly waiting: AbortSignal,
   ) {
-    this.own = [['metrics.jsonl', metricsSink(life.directory, (message) => this.warn(message))], ...more];
+    this.own = [['metrics.jsonl', metricsSink(life.directory, life.warn)], ...more];
   }
 
   /** Gives to the run's own sinks, then to the user's. */
@@ -64,14 +64,13 @@ export class RunFiles {
 
   /** Writes a file of the run: checks that the directory is still the run's, and waits on a full disk. */
   write(what: string, work: () => void | Promise<void>, signal = this.waiting): Promise<void> {
-    const { watchdog, directory, patience = PATIENCE } = this.life;
+    const { watchdog, directory, warn, patience = PATIENCE } = this.life;
     const attempt = () => {
       watchdog.progress();
       watchdog.note(() => `writing ${what}`);
       directory.lock?.assertHeld();
       return work();
     };
-    const warn = (message: string) => this.warn(message);
     return watchdog.phase('checkpoint', () => writePatiently(what, attempt, patience, warn, signal));
   }
 
@@ -112,9 +111,5 @@ export class RunFiles {
   close(): void {
     for (const [, sink] of this.own) void sink.close?.();
     this.life.directory.lock?.release();
-  }
-
-  protected warn(message: string): void {
-    this.life.emit({ type: 'warning', message });
   }
 }

@@ -9,7 +9,7 @@ import { shuffledIndices, streamSeed } from '../base/rng';
 import type { Counted } from '../life/method';
 import { loadTokenizer, LostCharacters, type Tokenizer } from '../tokenizer';
 import { tokenizerIdentity } from '../life/identity';
-import { EVALUATION_ROWS, ROWS, withAbsoluteNames, withLastingModel } from '../life/names';
+import { EVALUATION_ROWS, ROWS } from '../life/names';
 import type { Row } from '../base/types';
 import type { SftConfig } from './config';
 import { encodeLesson } from './encode';
@@ -124,10 +124,6 @@ async function encodeAll(
   if (left > 0) onNotice?.(`${data.name}: ${left} of ${count(data.size, 'example')} left out: ${limit}.`);
   return examples;
 }
-
-/** Settings with names that mean the same later and elsewhere, and an adapter's own shape. */
-export const withLasting = (config: SftConfig, options: ModelFetchOptions): Promise<SftConfig> =>
-  withLastingModel(withAbsoluteNames(config), options);
 
 /** A random choice of `count` examples, and the others in their order. @throws BAD_INPUT when none would be left */
 function split(examples: readonly Tokens[], count: number, seed: number, name: string) {

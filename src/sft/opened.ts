@@ -1,14 +1,13 @@
 /** Engine, model and policy of a supervised run, its plan, and the record of all that is open. */
 import type { SftEvent } from '../life/events';
 import type { Life } from '../life/life';
-import { loadTrained, type Loaded } from '../life/policy';
+import { adaptedBy, loadTrained, type Loaded } from '../life/policy';
 import type { Opening } from '../life/method';
 import { assertTrainingFits, engineDevice, planTraining, type TrainingPlan } from '../plan';
 import type { SftConfig } from './config';
 import type { SftInputs } from './inputs';
 import { checkIdentity, type SftIdentity } from './state';
 import type { Engine } from '../engine/types';
-import { readAdapterShape } from '../models';
 import { sampleTokens, type Tokens } from '../base/packing';
 
 const lengthsOf = (examples: readonly Tokens[]) =>
@@ -18,17 +17,14 @@ const lengthsOf = (examples: readonly Tokens[]) =>
   }));
 
 /** null for an engine that does not know its memory. */
-export async function planSft(
+async function planSft(
   config: SftConfig,
   { planned: model, examples, heldOut }: SftInputs,
   engine: Engine,
 ): Promise<TrainingPlan | null> {
   const device = await engineDevice(engine);
   if (device.totalBytes === 0) return null;
-  const adapted =
-    config.adapter === null
-      ? undefined
-      : (await readAdapterShape(config.adapter, model.shape.numLayers)).matrices;
+  const adapted = await adaptedBy(config, model.shape.numLayers);
   const lengths = { training: lengthsOf(examples), scoring: lengthsOf(heldOut) };
   return planTraining({ config, model, device, lengths, adapted });
 }

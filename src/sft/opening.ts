@@ -2,15 +2,15 @@
 import { mergeLayers, type ConfigInput, type Phase } from '../config';
 import { AcoerError } from '../base/errors';
 import type { SftSummary } from '../life/events';
-import { resumeCommand, type Asked, type Method } from '../life/method';
+import type { Asked, Method } from '../life/method';
 import { sinkModules } from '../life/modules/user-modules';
-import { storedCommit, withAbsoluteNames } from '../life/names';
+import { storedCommit, withAbsoluteNames, withLastingModel } from '../life/names';
 import { finishedSettings } from '../life/opening';
 import { trackerTag } from '../base/metric-names';
 import { isSupervised, readRunDirectory, type RunDirectory } from '../run';
 import type { Row } from '../base/types';
 import { resolveSft, type SftConfig, type SftInput } from './config';
-import { openSftInputs, withLasting, withPinned, type SftInputs, type SftOpenOptions } from './inputs';
+import { openSftInputs, withPinned, type SftInputs, type SftOpenOptions } from './inputs';
 import { CHANGEABLE, checkIdentity } from './state';
 import { commonSilence, passMs, type Silences } from '../life/watchdog';
 
@@ -66,7 +66,7 @@ export const SFT: Method<SftConfig, SftInputs, SftAsked> = {
   comparesFiles: () => true,
   modules: sinkModules,
   named: ({ settings }) => settings.sinks ?? [],
-  lasting: (config, { fetching }) => withLasting(config, fetching),
+  lasting: (config, { fetching }) => withLastingModel(withAbsoluteNames(config), fetching),
   openInputs: (config, { rows, evalRows, fetching }) => openSftInputs(config, { rows, evalRows }, fetching),
   closeInputs: () => Promise.resolve(),
   checkInputs: (_, checkpoint, { identity }) => checkIdentity(checkpoint, identity),
@@ -75,8 +75,6 @@ export const SFT: Method<SftConfig, SftInputs, SftAsked> = {
   silences: silencesOf,
   judgedBy: ({ evalExamples }) => [...(evalExamples > 0 ? ['final/loss'] : []), trackerTag('loss')],
 };
-
-export const resumeSft = (directory: string): string => resumeCommand(SFT, directory);
 
 /** The summary of a finished run; null: there are steps left. */
 export function finishedSft(path: string, asked: SftAsked): SftSummary | null {

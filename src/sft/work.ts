@@ -3,12 +3,12 @@ import { MemoryLimits } from '../grpo/memory';
 import type { SftSummary } from '../life/events';
 import { loadedEvent, scheduleOf } from '../life/policy';
 import { otherMaker, thisMaker } from '../life/identity';
-import { isDue, type MadeStep, type Work } from '../life/method';
+import { isDue, resumeCommand, type MadeStep, type Work } from '../life/method';
 import { restorePolicy, pruneCheckpoints } from '../run';
 import type { StepMetrics } from '../base/types';
 import { evaluateExamples, Batches, sftStep, type StepContext, type StepFigures } from './step';
 import type { OpenedSft } from './opened';
-import { resumeSft } from './opening';
+import { SFT } from './opening';
 import { initialSftState, storedSft, type SftState } from './state';
 import { finiteNumbers } from '../base/json';
 import { RunFiles } from '../life/run-files';
@@ -57,8 +57,7 @@ export class SftWork implements Work<SftStep, SftSummary> {
     private readonly run: OpenedSft,
     public state: SftState,
   ) {
-    const { config, policy, inputs, emit, watchdog: watch, halt } = run;
-    const warn = (message: string) => emit({ type: 'warning', message });
+    const { config, policy, inputs, warn, watchdog: watch, halt } = run;
     const memory = new MemoryLimits(config, { lengthSetting: 'maxLength', warn });
     memory.restore(state.memory);
     const batches = new Batches(inputs.examples, config);
@@ -165,18 +164,18 @@ export class SftWork implements Work<SftStep, SftSummary> {
 
   advice(code: string): string | null {
     if (code !== 'WRITE_FAILED' && code !== 'OUT_OF_MEMORY' && code !== 'NOT_FINITE') return null;
-    return `to go on: ${resumeSft(this.run.directory.path)}`;
+    return `to go on: ${resumeCommand(SFT, this.run.directory.path)}`;
   }
 }
 
 /** Restores the run's state into the loaded model. */
 export async function startSft(run: OpenedSft): Promise<SftWork> {
-  const { config, checkpoint, engine, policy, emit, watchdog } = run;
+  const { config, checkpoint, engine, policy, emit, warn, watchdog } = run;
   emit(loadedEvent(config.model, run));
   if (checkpoint === null) return new SftWork(run, initialSftState());
   const { sft: state, maker } = storedSft(checkpoint);
   await watchdog.phase('loading', () => restorePolicy(checkpoint, policy));
   const other = otherMaker(maker, engine);
-  if (other !== null) emit({ type: 'warning', message: other });
+  if (other !== null) warn(other);
   return new SftWork(run, state);
 }

@@ -13,7 +13,7 @@ import type { WeightedReward } from '../rewards/types';
 import { inputIdentity, type Identity } from './identity';
 import { noteUnanswerable, skippedPrompts } from './long-prompts';
 import { openJudge, type OpenedJudge } from './judging';
-import { EVALUATION_ROWS, ROWS, withAbsoluteNames, withLastingModel } from '../life/names';
+import { EVALUATION_ROWS, ROWS, withAbsoluteNames } from '../life/names';
 import type { PlainParts } from './options';
 import { openSampler, withAbsoluteFile, type BoundSampler } from './sampler';
 import { openRewardModule } from '../life/modules/reward-module';
@@ -151,10 +151,6 @@ export function withAbsolutePaths(config: Config): Config {
     sampler: withAbsoluteFile(sampler),
   };
 }
-
-/** Names that mean the same later and elsewhere; fetches a hub model that is not in the cache. */
-export const withLastingNames = (config: Config, options: ModelFetchOptions): Promise<Config> =>
-  withLastingModel(withAbsolutePaths(config), options);
 
 /**
  * Data sets by names that mean exactly these rows, so that a resumed run continues with them: a hub data set

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import type { Config } from '../config';
 import type { Model, Policy, Engine } from '../engine/types';
-import { loadTrained, type Loaded, scheduleOf } from '../life/policy';
+import { adaptedBy, loadTrained, scheduleOf, type Loaded } from '../life/policy';
 import { resolveLoss } from '../losses';
 import { assertFits, promptLimit, type Plan, engineDevice, planRunPaced, type PlannedModel } from '../plan';
 import { Ranks, type ProcessGroup } from '../ranks';
@@ -18,7 +18,7 @@ import { DataOrder } from '../grpo/order';
 import type { TrainOptions } from './options';
 import type { Watchdog } from '../life/watchdog';
 import { loadDataset, loadRunData, trainSpec } from '../data';
-import { readAdapterShape, resolveModel } from '../models';
+import { resolveModel } from '../models';
 import { loadTokenizer, renderPrompts } from '../tokenizer';
 import { maximum } from '../base/statistics';
 
@@ -54,7 +54,7 @@ export async function longestLocalPrompt(config: Config, planned: PlannedModel):
 }
 
 /** null for an engine that does not know its memory. */
-export async function planSession(
+async function planSession(
   config: Config,
   inputs: Inputs,
   engine: Engine,
@@ -64,10 +64,7 @@ export async function planSession(
   if (device.totalBytes === 0) return null;
   const promptTokens = await longestPrompt(config, inputs, signal);
   const { planned: model } = inputs;
-  const adapted =
-    config.adapter === null
-      ? undefined
-      : (await readAdapterShape(config.adapter, model.shape.numLayers)).matrices;
+  const adapted = await adaptedBy(config, model.shape.numLayers);
   return planRunPaced({ config, model, device, promptTokens, adapted }, signal);
 }
 

@@ -6,7 +6,7 @@ import type { RunSummary } from '../life/events';
 import type { Asked, Method, Opening } from '../life/method';
 import { finishedSettings, admitRun, openIn } from '../life/opening';
 import { filesNamed, modulesOf } from '../life/modules/user-modules';
-import { storedCommit } from '../life/names';
+import { storedCommit, withLastingModel } from '../life/names';
 import { trackerTag } from '../base/metric-names';
 import { listRewards } from '../rewards/registry';
 import {
@@ -23,7 +23,6 @@ import {
   openInputs,
   resolveTrainConfig,
   withAbsolutePaths,
-  withLastingNames,
   withPinnedData,
   type Inputs,
   type OwnParts,
@@ -124,7 +123,7 @@ export const GRPO: Method<Config, Inputs, TrainAsked> = {
   comparesFiles: (checkpoint) => !lacksIdentity(checkpoint),
   modules: modulesOf,
   named: ({ settings }) => filesNamed(settings),
-  lasting: (config, { fetching }) => withLastingNames(config, fetching),
+  lasting: (config, { fetching }) => withLastingModel(withAbsolutePaths(config), fetching),
   async checkModules(run, checkpoint, config, { acceptChanged, fetching }) {
     const change = await samplerChange(checkpoint, config);
     if (change !== null) fetching.onNotice?.(change);

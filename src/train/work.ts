@@ -79,10 +79,10 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
   }
 
   async rollBack({ rollback, code }: Next & { do: 'roll back' }): Promise<void> {
-    const { directory, emit, loop } = this.run;
+    const { directory, emit, warn, loop } = this.run;
     await this.files.write('rollbacks.json', () => recordRollback(directory, rollback));
     await this.files.write('rollbacks.json', () => completeRollbacks(directory));
-    const checkpoint = await findCheckpoint(directory, (message) => this.warn(message));
+    const checkpoint = await findCheckpoint(directory, warn);
     if (checkpoint === null) throw new AcoerError(code, `${rollback.reason} No checkpoint is whole.`);
     this.state = await restoreRun(directory, checkpoint, loop);
     await this.files.rewindTo(this);
@@ -94,7 +94,7 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
     if (step.generated !== null) {
       await this.files.completions(step.index, step.generated);
       const unhelpful = this.noSignal.observe(step.generated);
-      if (unhelpful !== null) this.warn(unhelpful);
+      if (unhelpful !== null) this.run.warn(unhelpful);
     }
     Object.assign(this.state, step.position);
     this.state.pending = step.metrics;
@@ -135,7 +135,7 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
   /** Non-finite logits end the evaluation; they also end the run if `nonFinitePolicy` is `stop`. */
   private unevaluated(error: unknown): null {
     if (errorCode(error) !== 'NOT_FINITE' || this.run.config.nonFinitePolicy === 'stop') throw error;
-    this.warn(`Step ${this.step} is not evaluated: ${errorMessage(error)}`);
+    this.run.warn(`Step ${this.step} is not evaluated: ${errorMessage(error)}`);
     return null;
   }
 
@@ -159,7 +159,7 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
     const step = config.maxSteps;
     const { refused } = loop;
     if (refused > 0)
-      this.warn(`The last ${refused} steps were refused: the result is that of step ${step - refused}.`);
+      this.run.warn(`The last ${refused} steps were refused: the result is that of step ${step - refused}.`);
     const trained = latest?.step === step ? latest.evaluation : await this.evaluate('trained');
     const best = betterOf(this.state.best, { step, evaluation: trained });
     // The process may have been killed after the last checkpoint and before the old ones were removed.
@@ -192,19 +192,14 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
     if (code !== 'OUT_OF_MEMORY') return null;
     return `with more memory: ${resume}; under other settings: ${forkCommand(path, this.step)} --set ...`;
   }
-
-  private warn(message: string): void {
-    this.run.emit({ type: 'warning', message });
-  }
 }
 
 /** Restores the run's state into the loaded model. */
 export async function startWork(run: Opened): Promise<GrpoWork> {
-  const { config, checkpoint, emit, watchdog, plan, engine } = run;
+  const { config, checkpoint, emit, warn, watchdog, plan, engine } = run;
   if (plan !== null) emit({ type: 'plan', plan });
   emit(loadedEvent(config.model, run));
   const state = await watchdog.phase('loading', () => startState(run, run.loop));
-  const warn = (message: string) => emit({ type: 'warning', message });
   if (checkpoint !== null) noteCheckpoint(checkpoint, engine, warn);
   return new GrpoWork(run, state);
 }
