@@ -28,15 +28,11 @@ export class RunFiles {
   /** Served before the user's sinks; unlike theirs, an error of one of these ends the run. */
   private readonly own: [name: string, sink: Sink][];
 
-  /**
-   * @param more sinks of the run's own besides its metrics, each with its name in messages
-   * @param waiting ends the wait for space on a full disk
-   */
+  /** @param more sinks of the run's own besides its metrics, each with its name in messages */
   constructor(
     private readonly life: Life<CommonEvent>,
     private readonly trained: Trained,
-    more: readonly [name: string, sink: Sink][],
-    private readonly waiting: AbortSignal,
+    more: readonly [name: string, sink: Sink][] = [],
   ) {
     this.own = [['metrics.jsonl', metricsSink(life.directory, life.warn)], ...more];
   }
@@ -63,7 +59,7 @@ export class RunFiles {
   }
 
   /** Writes a file of the run: checks that the directory is still the run's, and waits on a full disk. */
-  write(what: string, work: () => void | Promise<void>, signal = this.waiting): Promise<void> {
+  write(what: string, work: () => void | Promise<void>, signal = this.life.halt.waiting): Promise<void> {
     const { watchdog, directory, warn, patience = PATIENCE } = this.life;
     const attempt = () => {
       watchdog.progress();

@@ -15,12 +15,8 @@ import { RunFiles } from '../life/run-files';
 import { sftCard } from './card';
 
 export class SftFiles extends RunFiles {
-  /** @param waiting ends the wait for space on a full disk */
-  constructor(
-    private readonly run: OpenedSft,
-    waiting: AbortSignal,
-  ) {
-    super(run, run, [], waiting);
+  constructor(private readonly run: OpenedSft) {
+    super(run, run);
   }
 
   async checkpoint({ pending, ...rest }: SftState, signal?: AbortSignal): Promise<void> {
@@ -63,7 +59,7 @@ export class SftWork implements Work<SftStep, SftSummary> {
     const batches = new Batches(inputs.examples, config);
     const schedule = scheduleOf(config);
     this.context = { config, policy, memory, batches, schedule, signal: halt.step, watch };
-    this.files = new SftFiles(run, halt.waiting);
+    this.files = new SftFiles(run);
     this.maxSteps = config.maxSteps;
   }
 

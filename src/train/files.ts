@@ -15,15 +15,11 @@ import type { Sink } from '../life/sink';
 import { storedState, type RunState } from './state';
 
 export class TrainFiles extends RunFiles {
-  /** @param waiting ends the wait for space on a full disk */
-  constructor(
-    private readonly run: Opened,
-    waiting: AbortSignal,
-  ) {
+  constructor(private readonly run: Opened) {
     const { config, directory } = run;
     const { policy, model } = run.loop;
     const tables: [string, Sink] = ['the table of completions', completionsSink(directory)];
-    super(run, { policy, model, config }, [tables], waiting);
+    super(run, { policy, model, config }, [tables]);
   }
 
   /** The table of completions of a new batch, and the one that is printed, if they are due. */

@@ -29,7 +29,7 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
     private readonly run: Opened,
     public state: RunState,
   ) {
-    const { config, halt } = run;
+    const { config } = run;
     this.maxSteps = config.maxSteps;
     // A fork's state is in a checkpoint of another directory.
     this.unsaved = run.fork !== undefined;
@@ -37,7 +37,7 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
     this.needsStart = config.onCollapse === 'rollback' || config.nonFinitePolicy === 'rollback';
     this.guard = guardOf(config);
     this.noSignal = new NoSignal(config);
-    this.files = new TrainFiles(run, halt.waiting);
+    this.files = new TrainFiles(run);
   }
 
   get step(): number {
