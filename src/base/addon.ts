@@ -9,8 +9,7 @@ const HEADER_BYTES = 64;
 
 /**
  * Whether a 64-bit ELF file ends before its section table, which linkers write last. dlopen maps such a file
- * without an error, and the process dies of SIGBUS at the first missing page. False for any other file, since
- * dlopen reports what is wrong.
+ * without an error, and the process dies of SIGBUS at the first missing page. What else is wrong, dlopen reports.
  */
 function isCutOff(path: string): boolean {
   const file = openRegularFileSync(path);

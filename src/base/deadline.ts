@@ -12,10 +12,7 @@ export const isPromise = <T>(work: Work<T>): work is Promise<T> =>
 /** The error of a call that took too long. */
 export const late = (timeoutMs: number) => new Error(`no answer within ${timeoutMs} ms`);
 
-/**
- * Calls `expired` after `limitMs`. A pause of the process counts for at most a fifth of that, and at most a
- * second. Returns a function that cancels it.
- */
+/** Calls `expired` after `limitMs`, of which a pause of the process uses a fifth or a second at most; returns a cancel. */
 export function awakeTimer(limitMs: number, expired: () => void): () => void {
   let leftMs = limitMs;
   let timer: NodeJS.Timeout;
@@ -79,11 +76,10 @@ const ATTEMPTS = 3;
 const STOPPED_SHARE = 0.1;
 
 /**
- * The result of `work`, or null when its synchronous code ran for longer than `limitMs`. It is then
- * terminated where it is, in an endless loop or a runaway regular expression, without running its `catch` and
- * `finally` blocks. Time that `work` awaits does not count. If the call was terminated because the process
- * was stopped in between, it is retried. Costs a thread, about 0.1 ms; a blocking system call cannot be
- * terminated.
+ * The result of `work`, or null when its synchronous code ran for longer than `limitMs`. It is then terminated
+ * where it is, in an endless loop or a runaway regular expression, without running `catch` and `finally`. Time
+ * that `work` awaits does not count. A call that ended because the process was stopped in between is retried.
+ * Costs a thread, about 0.1 ms; a blocking system call cannot be terminated.
  */
 export function withinTime<T>(limitMs: number, work: () => T): { value: T } | null {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {

@@ -1,7 +1,6 @@
 /**
- * Every error that a user can see has a `code`. Callers test `code`, never `instanceof`, since errors from
- * native code or another realm are not instances of this realm's classes. The engine's codes are listed in
- * `engine/binding.ts`.
+ * Every error that a user can see has a `code`. Callers test `code`, never `instanceof`: errors of native code or
+ * another realm are not instances of this realm's classes. The engine's codes are listed in `engine/binding.ts`.
  */
 import type { ErrorCodeName } from '../engine/binding';
 

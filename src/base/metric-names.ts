@@ -1,7 +1,6 @@
 /**
- * Every number that a line of metrics.jsonl may contain, in the order of `docs/metrics.md`, which is
- * generated from this file. Code that writes or reads metrics uses `KnownMetrics`, so an unknown name does
- * not compile.
+ * Every number that a line of metrics.jsonl may contain, in the order of `docs/metrics.md`, which is generated from
+ * this file. Code that writes or reads metrics uses `KnownMetrics`, so an unknown name does not compile.
  */
 
 export interface MetricInfo {
@@ -26,6 +25,8 @@ const CLIPPING = 'all loss types except `cispo`, `sapo` and `vespo`';
 const EVALUATED = 'steps with an evaluation (`evalSteps`)';
 const HELD_OUT = 'evaluations of `acoer sft` (`evalExamples`)';
 const WARM = 'the monitor has seen such a value';
+const TIERED = 'reward `laser-d`, once measured';
+const TWO = 'a group has two of them';
 
 /** @param when a line has it; always if absent */
 const own = (unit: string, meaning: string, when?: string): MetricInfo => ({
@@ -35,6 +36,12 @@ const own = (unit: string, meaning: string, when?: string): MetricInfo => ({
 });
 /** The same for a number that TRL logs, too. */
 const trl = (...row: Parameters<typeof own>): MetricInfo => ({ ...own(...row), trl: true });
+
+const ACCURACY_PER_1K = own(
+  'points per 1,000 tokens',
+  'Accuracy in percent divided by the mean length in thousands.',
+  EVALUATED,
+);
 
 /** Written by the loss in use. */
 const ofLoss = {
@@ -61,14 +68,10 @@ const ofRewardStates = {
   'laser-d/target_high': own(
     TOKENS,
     'Target length of groups with at least two thirds correct answers.',
-    'reward `laser-d`, once measured',
+    TIERED,
   ),
-  'laser-d/target_medium': own(
-    TOKENS,
-    'Target length of groups with at least one third.',
-    'reward `laser-d`, once measured',
-  ),
-  'laser-d/target_low': own(TOKENS, 'Target length of the other groups.', 'reward `laser-d`, once measured'),
+  'laser-d/target_medium': own(TOKENS, 'Target length of groups with at least one third.', TIERED),
+  'laser-d/target_low': own(TOKENS, 'Target length of the other groups.', TIERED),
   'short-rl/best_accuracy': own(FRACTION, 'Highest batch accuracy so far.', 'reward `short-rl`'),
 } as const;
 
@@ -170,35 +173,19 @@ export const METRIC_GROUPS = {
       'Mean over groups of the standard deviation of the thinking length.',
       'a reference of the batch can be read',
     ),
-    'thinking/correct_group_std': own(
-      TOKENS,
-      'The same over the correct completions of a group.',
-      'a group has two of them',
-    ),
-    'thinking/wrong_group_std': own(
-      TOKENS,
-      'The same over the wrong completions of a group.',
-      'a group has two of them',
-    ),
+    'thinking/correct_group_std': own(TOKENS, 'The same over the correct completions of a group.', TWO),
+    'thinking/wrong_group_std': own(TOKENS, 'The same over the wrong completions of a group.', TWO),
   },
   'State of rewards': ofRewardStates,
   Evaluations: {
     'eval/greedy_accuracy': own(FRACTION, 'Accuracy of greedy answers.', EVALUATED),
     'eval/greedy_thinking_tokens': own(TOKENS, 'Mean thinking length of these.', EVALUATED),
     'eval/greedy_total_tokens': own(TOKENS, 'Mean length of these.', EVALUATED),
-    'eval/greedy_accuracy_per_1k_tokens': own(
-      'points per 1,000 tokens',
-      'Accuracy in percent divided by the mean length in thousands.',
-      EVALUATED,
-    ),
+    'eval/greedy_accuracy_per_1k_tokens': ACCURACY_PER_1K,
     'eval/sampled_accuracy': own(FRACTION, 'Accuracy of answers sampled at temperature 1.', EVALUATED),
     'eval/sampled_thinking_tokens': own(TOKENS, 'Mean thinking length of these.', EVALUATED),
     'eval/sampled_total_tokens': own(TOKENS, 'Mean length of these.', EVALUATED),
-    'eval/sampled_accuracy_per_1k_tokens': own(
-      'points per 1,000 tokens',
-      'Accuracy in percent divided by the mean length in thousands.',
-      EVALUATED,
-    ),
+    'eval/sampled_accuracy_per_1k_tokens': ACCURACY_PER_1K,
     'eval/loss': own(
       NATS,
       'Negative log-likelihood of the completion tokens of held-out examples.',

@@ -1,13 +1,9 @@
-/**
- * Makes text that comes from data, models, hubs or files harmless to a terminal and a page: the one place that decides
- * which characters may be printed.
- */
+/** The one place that decides which characters of data, models, hubs and files a terminal or a page may get. */
 import { grouped } from './text';
 
 /**
- * Control and format characters (escape sequences, C1 controls, bidirectional overrides), lone surrogates, and
- * the line and paragraph separators. The joiners of emoji and of Indic scripts are format characters, too,
- * but stay.
+ * Control and format characters (escape sequences, C1 controls, bidirectional overrides), lone surrogates, line and
+ * paragraph separators. The joiners of emoji and of Indic scripts are format characters, too, but stay.
  */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 const JOINERS = new Set(['\u200c', '\u200d']);

@@ -13,10 +13,7 @@ function unlessMissing(read: () => string): string | null {
   }
 }
 
-/**
- * The start of a process in clock ticks since boot, as /proc has it in field 22; null if it has ended. Process
- * ids are reused, the pair is not.
- */
+/** The start of a process in clock ticks since boot; null if it has ended. Ids are reused, the pair is not. */
 export function startTicks(pid: number): string | null {
   const stat = unlessMissing(() => readTextSync(`/proc/${pid}/stat`));
   if (stat === null) return null;

@@ -1,7 +1,6 @@
 /**
- * Reads files: the one place in `src` that does (a rule of ESLint). Only regular files, opened without waiting: a named pipe
- * would wait for its writer, and a device may never end. Errors say only what is wrong with the file, for
- * `whyUnreadable`; callers name it.
+ * Reads files: the one place in `src` that does (a rule of ESLint). Only regular files, opened without waiting: a
+ * pipe would wait for its writer, a device may never end. Errors say what is wrong; callers name the file.
  */
 import { createHash } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';

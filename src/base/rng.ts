@@ -1,7 +1,6 @@
 /**
- * Counter-based random streams: a number depends only on its key, never on earlier draws. So a resumed run
- * needs no generator state, and the order of work cannot change a draw. The mixer is SplitMix64's finaliser
- * (Steele, Lea and Flood, 2014).
+ * Counter-based random streams: a number depends only on its key, never on earlier draws, so a resumed run needs no
+ * generator state. The mixer is SplitMix64's finaliser (Steele, Lea and Flood, 2014).
  */
 
 const MASK64 = (1n << 64n) - 1n;

@@ -1,7 +1,4 @@
-/**
- * How many threads this process may still start. A thread that cannot be started ends the process inside
- * libgomp or V8, where nothing catches it, so it is asked before.
- */
+/** How many threads may still be started: one that cannot be ends the process inside libgomp or V8, uncaught. */
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { AcoerError } from './errors';

@@ -1,5 +1,6 @@
 /** The records that pass through a step, in the order they are created. */
 import type { Verdict } from '#verify/types';
+import type { GeneratedSequence } from '../engine/types';
 import type { KnownMetrics } from './metric-names';
 
 export { VERDICT_STATUSES, type Verdict, type VerdictStatus } from '#verify/types';
@@ -54,10 +55,7 @@ export interface Thinking {
   thinkingClosed: boolean;
 }
 
-/**
- * The rest of a completion: every id is thinking of the first block, thinking of a later block, a tag, or
- * answer. Absent if not counted (in a recorded line).
- */
+/** Every other id is thinking of a later block, a tag, or answer. Absent if not counted (in a recorded line). */
 export interface Outside {
   /** Thinking tokens in `<think>` blocks after the first. */
   laterThinkingTokens?: number;
@@ -66,14 +64,8 @@ export interface Outside {
 }
 
 /** One sampled completion with its verdict. */
-export interface Rollout extends Thinking, Outside {
+export interface Rollout extends Thinking, Outside, Omit<GeneratedSequence, 'request'> {
   prompt: Prompt;
-  sample: number;
-  ids: Int32Array;
-  /** Log-probs of the sampler at the sampling temperature. */
-  logprobs: Float64Array;
-  entropies: Float64Array;
-  finish: 'stop' | 'length' | 'cancelled';
   text: string;
   totalTokens: number;
   verdict: Verdict;
@@ -92,10 +84,7 @@ export interface Reward {
   parts: Record<string, number>;
 }
 
-/**
- * One line of metrics.jsonl; docs/metrics.md describes each number. A user's reward may add more numbers.
- * Numbers that do not apply to a step are left out.
- */
+/** One line of metrics.jsonl (docs/metrics.md), without numbers that do not apply; a user's reward may add some. */
 export interface StepMetrics extends KnownMetrics {
   [name: string]: number | undefined;
 }

@@ -1,7 +1,6 @@
 /**
- * Every field of a run's configuration: type, default and a one-line description. Defaults are the paper's
- * values, or TRL's or common practice where the paper is silent. Where TRL has the same setting, the name is
- * TRL's in camelCase.
+ * Every field of a run's configuration: type, default and a one-line description. Defaults are the paper's values, or
+ * TRL's or common practice where the paper is silent. Names are TRL's in camelCase where TRL has the setting.
  */
 import { z } from 'zod';
 import { TARGET_MODULES, type TargetModule } from '../engine/types';

@@ -9,10 +9,7 @@ import type { ConfigInput } from './options.generated';
 
 type Values = Record<string, unknown>;
 
-/**
- * The YAML parser uses up to 3 KB for each fault, and there may be one in every character; a real
- * configuration has a few thousand characters.
- */
+/** The YAML parser uses up to 3 KB for each fault, and every character may be one; real files have a few thousand. */
 const MAX_BYTES = 64 * 1024;
 
 /** Reads a YAML or JSON file (JSON is YAML). An empty file is an empty configuration. */

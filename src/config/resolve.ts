@@ -92,18 +92,21 @@ function rewardProblems(values: Values, registered: readonly string[]): ConfigPr
   return [...clashes, ...unknown];
 }
 
+const stacked = (layers: readonly object[]): Values => layers.reduce<Values>(overlay, {});
+
+const presetOf = (name: unknown) =>
+  typeof name === 'string' && Object.hasOwn(PRESETS, name) ? PRESETS[name] : undefined;
+
 /** Merges `layers`, later ones over earlier ones, over the values of the preset they name. */
 export function mergeLayers(
   layers: readonly ConfigInput[],
   preset?: string,
 ): ConfigInput & { preset?: string } {
-  let merged: Values = {};
-  for (const layer of layers) merged = overlay(merged, layer);
+  const merged = stacked(layers);
   const name = preset ?? merged.preset;
   if (name === undefined) return merged;
-  const base = typeof name === 'string' && Object.hasOwn(PRESETS, name) ? PRESETS[name]!.values : {};
   // A preset that is no text is refused where the settings are checked.
-  return { ...overlay({ ...base }, merged), preset: name as string };
+  return { ...overlay({ ...presetOf(name)?.values }, merged), preset: name as string };
 }
 
 /**
@@ -121,11 +124,9 @@ export function resolveConfig(
 ): Config {
   needList('the layers of resolveConfig()', layers);
   layers.forEach((layer, i) => needObject(`layers[${i}]`, layer));
-  let given: Values = {};
-  for (const layer of layers) given = overlay(given, layer);
-  const { preset: named, ...values } = given;
+  const { preset: named, ...values } = stacked(layers);
   const name = preset ?? named ?? defaultPreset(values.model);
-  const base = typeof name === 'string' && Object.hasOwn(PRESETS, name) ? PRESETS[name] : undefined;
+  const base = presetOf(name);
   const problems = rewardNames === undefined ? [] : rewardProblems(values, rewardNames);
   if (base === undefined) {
     const names = Object.keys(PRESETS);

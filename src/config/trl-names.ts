@@ -194,10 +194,7 @@ const BY_PLAIN_NAME = new Map(
   [...others, ...absences, ...Object.entries(TRL_SETTINGS)].map(([name, found]) => [plain(name), found]),
 );
 
-/**
- * The hint to append to "unknown setting" for a name of TRL or another program; empty for other names, and for those
- * that differ from ours only in underscores.
- */
+/** What to append to "unknown setting" for a name of another program; empty for one that differs only in underscores. */
 export function trlHint(name: string): string {
   const found = BY_PLAIN_NAME.get(plain(name));
   if (found === undefined || (found.note === null && plain(found.ours[0]!) === plain(name))) return '';

@@ -10,8 +10,10 @@ import { loadAddonFile } from '../base/addon';
 import type {
   GeneratedSequence,
   GenerateProgress,
+  GenerateRequest,
   GenerateStats,
   LoraMatrix,
+  LoraOptions,
   MachineCeilings,
   MemoryReport,
   PackedSequences,
@@ -109,41 +111,24 @@ export interface NativeTensorTable {
   tensors: NativeStoredTensor[];
 }
 
-export interface NativePolicyOptions {
+export interface NativePolicyOptions extends Required<Omit<LoraOptions, 'kind' | 'targetModules'>> {
   kind: 'lora' | 'full';
-  rank: number;
-  alpha: number;
-  /** LoRA is scaled by alpha / sqrt(rank) instead of alpha / rank. */
-  rslora: boolean;
-  dropout: number;
   targets: string[];
   /** What is adapted; empty: `targets` in every layer, all with `rank` and `alpha`. */
   matrices: LoraMatrix[];
-  seed: bigint;
-  beta1: number;
-  beta2: number;
-  eps: number;
 }
 
-export interface NativePolicyInfo {
+export interface NativePolicyInfo extends Pick<
+  NativePolicyOptions,
+  'kind' | 'rank' | 'alpha' | 'rslora' | 'targets'
+> {
   policy: PolicyId;
-  kind: 'lora' | 'full';
   parameterCount: number;
-  rank: number;
-  alpha: number;
-  rslora: boolean;
-  targets: string[];
   /** All linears that are adapted, by layer; empty for a full policy. */
   matrices: LoraMatrix[];
 }
 
-export interface NativeGenerateRequest {
-  promptIds: Int32Array;
-  numSamples: number;
-  firstSample: number;
-  seed: bigint;
-  maxNewTokens: number;
-  stopIds: Int32Array;
+export interface NativeGenerateRequest extends Required<Omit<GenerateRequest, 'sampling' | 'policy'>> {
   sampling: SamplingOptions;
   policy: PolicyId | null;
 }

@@ -11,10 +11,7 @@ function refuseAborted({ signal }: CallOptions): void {
   if (signal?.aborted === true) throw cancelled();
 }
 
-/**
- * The jobs of each signal. A signal gets one listener, however many calls share it: Node warns of a leak when
- * there are more than ten.
- */
+/** The jobs of each signal, which has one listener for all: Node warns of a leak when there are more than ten. */
 class Cancelling {
   private readonly shared = new Map<AbortSignal, { jobs: Set<number>; onAbort: () => void }>();
 
@@ -62,10 +59,7 @@ export class Calls {
     }, options);
   }
 
-  /**
-   * Like `run`, with files that `open` opens when it is the call's turn, since earlier calls may write them.
-   * They are disposed of when the call ends.
-   */
+  /** Like `run`, with files that `open` opens in its turn, since earlier calls may write them; closed afterwards. */
   runWithFiles<Files extends AsyncDisposable, T>(
     open: () => Promise<Files>,
     call: (native: NativeEngine, files: Files, job: number) => Promise<T>,

@@ -150,17 +150,9 @@ export class NativeModel extends NativeObject implements Model {
     needOptions(given, 'score', SCORE_OPTIONS);
     const { policy, temperature = 1, ...options } = given;
     const { ids, offsets, promptLengths } = sequences;
+    const args = { ids, offsets, promptLengths, model: this.info.model, temperature };
     return this.calls.run(
-      async (native, job) =>
-        native.score({
-          ids,
-          offsets,
-          promptLengths,
-          model: this.info.model,
-          policy: policyHandle(policy, this),
-          temperature,
-          job,
-        }),
+      async (native, job) => native.score({ ...args, policy: policyHandle(policy, this), job }),
       options,
     );
   }

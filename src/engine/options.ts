@@ -1,7 +1,4 @@
-/**
- * Checks of the caller's arguments that native code cannot make: it reads only the fields it knows, so a
- * misspelt option would silently keep its default.
- */
+/** Checks that native code cannot make: it reads only fields it knows, and a misspelt option would go unnoticed. */
 import { didYouMean } from '../config/nearest';
 import { AcoerError } from '../base/errors';
 import { isRecord, shownJson } from '../base/json';

@@ -121,7 +121,14 @@ export interface CallOptions {
   queue?: boolean;
 }
 
-export interface LoraOptions {
+/** AdamW's. */
+interface OptimizerOptions {
+  beta1?: number;
+  beta2?: number;
+  eps?: number;
+}
+
+export interface LoraOptions extends OptimizerOptions {
   kind: 'lora';
   rank: number;
   alpha: number;
@@ -135,15 +142,9 @@ export interface LoraOptions {
    */
   matrices?: readonly LoraMatrix[];
   seed: bigint;
-  beta1?: number;
-  beta2?: number;
-  eps?: number;
 }
-export interface FullOptions {
+export interface FullOptions extends OptimizerOptions {
   kind: 'full';
-  beta1?: number;
-  beta2?: number;
-  eps?: number;
 }
 export type PolicyOptions = LoraOptions | FullOptions;
 
@@ -256,10 +257,7 @@ export interface StepOptions {
 
 export interface Policy extends AsyncDisposable {
   readonly info: NativePolicyInfo;
-  /**
-   * Changes with every `step` and `restore` that may have changed the weights, including a failed one, unless
-   * memory ran out.
-   */
+  /** Changes with every `step` and `restore`, even a failed one, unless memory ran out before the weights changed. */
   readonly version: number;
   /**
    * Log-probs and entropies of the completion tokens, keeping what `backward` needs. Only one pass is kept:

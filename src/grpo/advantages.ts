@@ -10,10 +10,7 @@ export interface Advantages {
   values: Float64Array;
   /** Per group: its rewards are all exactly equal, so every advantage is exactly 0. */
   zeroVariance: boolean[];
-  /**
-   * TRL's `frac_reward_zero_std`: the share of groups without variance. If the std is that of the whole
-   * batch: 1 when the batch has no variance, otherwise 0.
-   */
+  /** TRL's `frac_reward_zero_std`: the share of groups without variance; with the batch's std, 1 or 0 for the batch. */
   fracZeroStd: number;
 }
 

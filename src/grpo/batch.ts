@@ -9,7 +9,7 @@ import { nextPrompts } from './prompts';
 import { observeBatch, scoreBatch } from './rewards';
 import { sampleGroups } from './rollouts';
 import { addLogprobs } from './score';
-import { isGraded, isTruncated, type BatchRewards, type Sample } from './sample';
+import { isGraded, isTruncated, unrewarded, type BatchRewards, type Sample } from './sample';
 import { withPressure } from './same-verdict';
 
 export interface GenerationBatch {
@@ -77,23 +77,17 @@ function makeSamples(
   let next = 0;
   return groups.flatMap((group, g) => {
     const graded = isGraded(group);
+    const place = { promptIndex: group.prompt.index, promptIds: group.prompt.ids };
     return group.rollouts.map((rollout): Sample => {
       const index = next++;
       const masked = !graded || (config.maskTruncatedCompletions && isTruncated(rollout));
       return {
-        promptIndex: group.prompt.index,
-        sample: rollout.sample,
-        promptIds: group.prompt.ids,
-        completionIds: rollout.ids,
-        sampledLogprobs: rollout.logprobs,
-        entropies: rollout.entropies,
+        ...unrewarded(place, rollout),
         reward: rewards[index]!.total,
         advantage: advantages.values[index]!,
         masked,
         skipped:
           masked || (config.beta === 0 && (advantages.zeroVariance[g]! || !advantages.counted[index]!)),
-        oldLogprobs: null,
-        refLogprobs: null,
       };
     });
   });

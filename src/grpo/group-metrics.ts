@@ -6,12 +6,10 @@ import { isGraded } from './sample';
 import { brevityShare, sameVerdictShare } from './same-verdict';
 import { maximum, mean, minimum, sampleStd } from '../base/statistics';
 
+const all = () => true;
 const correct = (rollout: Rollout) => rollout.verdict.correct;
 
-/**
- * The std within a group of `value` over the completions for which `holds`, averaged over the groups with at
- * least two of them; null if there are none.
- */
+/** The mean std of `value` within groups, over the completions for which `holds`; null without a group of two. */
 function spread(
   groups: readonly Group[],
   holds: (rollout: Rollout) => boolean,
@@ -31,12 +29,8 @@ export function groupMetrics({
   const length = (rollout: Rollout) => rollout.thinkingTokens;
   const brevity = brevityShare(groups, advantages);
   const found: { [Name in MetricName]?: number | null } = {
-    'accuracy/group_std': spread(
-      graded,
-      () => true,
-      (rollout) => Number(correct(rollout)),
-    ),
-    'thinking/group_std': spread(graded, () => true, length),
+    'accuracy/group_std': spread(graded, all, (rollout) => Number(correct(rollout))),
+    'thinking/group_std': spread(graded, all, length),
     'thinking/correct_group_std': spread(graded, correct, length),
     'thinking/wrong_group_std': spread(graded, (rollout) => !correct(rollout), length),
     // A rollback lowers the pressure, and with it how much brevity pays.

@@ -11,9 +11,8 @@ import {
 } from './context';
 import { lowestLimits } from './memory';
 import { costMetrics, generationMetrics, updateMetrics } from './metrics';
-import { refusedGeneration, refusedUpdate } from './refused';
 import type { OpenBatch } from './sample';
-import type { LoopStep } from './step';
+import { refusedGeneration, refusedUpdate, type LoopStep } from './step';
 import { updateOnSlice } from './update';
 
 function opened(context: StepContext, batch: GenerationBatch): OpenBatch {

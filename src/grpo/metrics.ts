@@ -28,9 +28,7 @@ function setMean(metrics: KnownMetrics, name: MetricName, values: readonly numbe
 
 function completionMetrics(rollouts: readonly Rollout[]): KnownMetrics {
   const lengths = rollouts.map((rollout) => rollout.totalTokens);
-  const terminated = rollouts
-    .filter((rollout) => !isTruncated(rollout))
-    .map((rollout) => rollout.totalTokens);
+  const terminated = rollouts.filter((one) => !isTruncated(one)).map(({ totalTokens }) => totalTokens);
   // TRL reports 0 when nothing terminated.
   const ended = terminated.length > 0 ? terminated : [0];
   return {

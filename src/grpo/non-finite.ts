@@ -4,7 +4,7 @@ import type { GeneratedSequence, GenerateRequest } from '../engine/types';
 import { AcoerError, errorCode } from '../base/errors';
 import type { Group, Prompt } from '../base/types';
 import type { Ranks } from '../ranks';
-import type { BatchRewards, GroupOutline, Sample } from './sample';
+import { unrewarded, type BatchRewards, type GroupOutline, type Sample } from './sample';
 
 /** The phases of a step that check their numbers, in order; in `step` the optimiser checks the gradient. */
 export const STEP_PHASES = ['generate', 'advantages', 'score', 'accumulate', 'step'] as const;
@@ -97,11 +97,9 @@ export function generationError(
     sample: sample ?? null,
     token: token ?? null,
   };
+  const places = prompts.map((one) => ({ promptIndex: one.index, promptIds: one.ids }));
   const evidence = {
-    samples: endedSamples(
-      ended,
-      prompts.map((one) => ({ promptIndex: one.index, promptIds: one.ids })),
-    ),
+    samples: endedSamples(ended, places),
     requests: requests.map(({ policy: _, ...request }, i) => ({ promptIndex: prompts[i]!.index, request })),
   };
   return new NonFiniteError(found, evidence, error);
@@ -112,20 +110,7 @@ export function endedSamples(
   ended: readonly Ended[],
   prompts: readonly { promptIndex: number; promptIds: Int32Array }[],
 ): Sample[] {
-  return ended.map(({ request, sample, ids, logprobs, entropies }) => ({
-    promptIndex: prompts[request]!.promptIndex,
-    sample,
-    promptIds: prompts[request]!.promptIds,
-    completionIds: ids,
-    sampledLogprobs: logprobs,
-    entropies,
-    reward: 0,
-    advantage: 0,
-    masked: false,
-    skipped: false,
-    oldLogprobs: null,
-    refLogprobs: null,
-  }));
+  return ended.map((one) => unrewarded(prompts[one.request]!, one));
 }
 
 /** @throws NonFiniteError naming the first completion whose reward or advantage is not finite */

@@ -1,10 +1,7 @@
 /** The order in which problems are trained on: a function of (seed, epoch) alone. */
 import { shuffledIndices, streamSeed } from '../base/rng';
 
-/**
- * The run's endless sequence of problems: position p is in epoch floor(p / size), and every epoch is its own
- * permutation of the dataset. No state but a cache.
- */
+/** Endless: position p is in epoch floor(p / size), and every epoch is its own permutation. No state but a cache. */
 export class DataOrder {
   private epoch = -1;
   private permutation: Uint32Array = new Uint32Array();

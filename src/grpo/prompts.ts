@@ -27,10 +27,8 @@ export async function nextPrompts(
   let position = cursor;
   for (; prompts.length < count; position++) {
     if (skippedRows.size >= order.size) {
-      throw new AcoerError(
-        'BAD_CONFIG',
-        `Every prompt of ${dataset.name} has more than ${promptLimit} tokens.`,
-      );
+      const message = `Every prompt of ${dataset.name} has more than ${promptLimit} tokens.`;
+      throw new AcoerError('BAD_CONFIG', message);
     }
     const row = order.rowAt(position);
     if (skippedRows.has(row)) continue;

@@ -129,10 +129,7 @@ function copiedRollout(rollout: Rollout, prompt: Prompt): Rollout {
   };
 }
 
-/**
- * What a reward is given: a function of the user's may write into it, and the run goes on with its own. At
- * 20 bytes a token a copy costs milliseconds.
- */
+/** For a user's function, which may write into it. At 20 bytes a token a copy costs milliseconds. */
 function copiedGroups(groups: readonly Group[]): Group[] {
   return groups.map(({ prompt: own, rollouts }) => {
     const prompt = { ...own, ids: own.ids.slice(), problem: copiedProblem(own.problem) };

@@ -33,10 +33,9 @@ export interface SplitAdvantages {
 }
 
 /**
- * The advantages with the efficiency pressure lowered to `pressure` (1: unchanged, 0: only the verdict
- * counts): A' = m + pressure (A - m), where m is the mean of its class. Applied after the normalisation,
- * because in a group whose answers are all right, dividing by the std would scale a smaller length term of
- * the reward up again.
+ * The advantages with the efficiency pressure lowered to `pressure` (1: unchanged, 0: only the verdict counts): A' = m
+ * + pressure (A - m), where m is the mean of its class. Applied after the normalisation: in a group whose answers are
+ * all right, dividing by the std would scale a smaller length term of the reward up again.
  */
 export function withPressure(
   groups: readonly GroupOutline[],
@@ -68,10 +67,9 @@ export function sameVerdictShare(groups: readonly GroupOutline[], split: SplitAd
 }
 
 /**
- * How often brevity pays: among pairs of right answers of one group and format with different thinking
- * lengths, the share in which the shorter one has the higher advantage. 1 for a reward that always prefers
- * the shorter, 0 when only the verdict counts, in between when some meet a budget. null if there is no such
- * pair.
+ * How often brevity pays: among pairs of right answers of one group and format with different thinking lengths, the
+ * share in which the shorter has the higher advantage. 1 for a reward that always prefers the shorter, 0 when only
+ * the verdict counts, in between when some meet a budget; null if there is no such pair.
  */
 export function brevityShare(groups: readonly Group[], split: SplitAdvantages): number | null {
   const rollouts = groups.flatMap((group) => group.rollouts);

@@ -1,7 +1,4 @@
-/**
- * What travels between the phases of a step. A `Sample` is a completion on its way to the loss: the same
- * record live, in a checkpoint and in a dump.
- */
+/** What travels between the phases of a step: the same record live, in a checkpoint and in a dump. */
 import type { Prompt, Reward, Rollout, StepMetrics } from '../base/types';
 import type { Tokens } from '../base/packing';
 
@@ -26,6 +23,25 @@ export interface Sample extends Tokens {
   /** [T] of the base model; only with beta > 0. */
   refLogprobs: Float64Array | null;
 }
+
+/** A sampled completion that has no reward yet. */
+export const unrewarded = (
+  { promptIndex, promptIds }: Pick<Sample, 'promptIndex' | 'promptIds'>,
+  { sample, ids, logprobs, entropies }: Pick<Rollout, 'sample' | 'ids' | 'logprobs' | 'entropies'>,
+): Sample => ({
+  promptIndex,
+  sample,
+  promptIds,
+  completionIds: ids,
+  sampledLogprobs: logprobs,
+  entropies,
+  reward: 0,
+  advantage: 0,
+  masked: false,
+  skipped: false,
+  oldLogprobs: null,
+  refLogprobs: null,
+});
 
 /** A batch that updates are being made from. */
 export interface OpenBatch {
@@ -60,9 +76,8 @@ export interface GroupOutline {
 }
 
 /**
- * A reference that cannot be read says nothing about its completions: the group is left out of the loss, the
- * accuracy, the batch's means and deviations and the rewards' states, and is counted in
- * `accuracy/gold_unparseable`.
+ * A reference that cannot be read says nothing: its group is left out of the loss, the accuracy, the batch's means and
+ * deviations and the rewards' states, and is counted in `accuracy/gold_unparseable`.
  */
 export const isGraded = ({ rollouts }: GroupOutline) =>
   rollouts.every(({ verdict }) => verdict.status !== 'gold-unparseable');

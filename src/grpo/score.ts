@@ -41,12 +41,8 @@ export async function addLogprobs(context: ScoreContext, samples: readonly Sampl
   const corrected = config.importanceSamplingCorrection !== null && config.loraDropout > 0;
   const scored = await onEveryRank(ranks, 'scoring', async () => {
     if (updatesPerGeneration(config) > 1 || corrected) await scoreAll("the policy's", 'oldLogprobs', policy);
-    if (config.beta !== 0)
-      await scoreAll(
-        reference === null ? "the base model's" : "the starting adapter's",
-        'refLogprobs',
-        reference,
-      );
+    const whose = reference === null ? "the base model's" : "the starting adapter's";
+    if (config.beta !== 0) await scoreAll(whose, 'refLogprobs', reference);
     return own.map(({ oldLogprobs, refLogprobs }) => ({ oldLogprobs, refLogprobs }));
   });
   scored.flat().forEach((values, i) => Object.assign(used[i]!, values));

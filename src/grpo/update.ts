@@ -127,12 +127,8 @@ async function highEntropyTokens(
     return [...entropies.values()];
   });
   const threshold = entropyThreshold(joinPerToken(all.flat()), config.topEntropyQuantile);
-  return new Map(
-    [...entropies].map(([sample, own]) => [
-      sample,
-      Uint8Array.from(own, (entropy) => Number(entropy >= threshold)),
-    ]),
-  );
+  const high = (own: Float64Array) => Uint8Array.from(own, (entropy) => Number(entropy >= threshold));
+  return new Map([...entropies].map(([sample, own]) => [sample, high(own)]));
 }
 
 /** The divisor of the slice `samples`, the same for all its micro-batches. */

@@ -20,6 +20,28 @@ export interface Changeable<Settings> {
   otherwise: (run: string, step: number) => string;
 }
 
+/** Of the settings that every kind of run has. */
+export const COMMON_EFFECTS = {
+  maxSteps: 'schedule',
+  saveSteps: 'nothing',
+  keepCheckpoints: 'nothing',
+  evalSteps: 'nothing',
+  name: 'nothing',
+  tensorboard: 'nothing',
+  csv: 'nothing',
+  sinks: 'nothing',
+  sinkTimeoutMs: 'nothing',
+  watchdogMs: 'nothing',
+  watchdogPhaseMs: 'nothing',
+  onHang: 'nothing',
+  microBatchTokens: 'rounding',
+  memoryLimitBytes: 'rounding',
+  threads: 'rounding',
+  device: 'rounding',
+  model: 'place',
+  adapter: 'place',
+} as const satisfies Record<string, Effect>;
+
 interface Change<Settings> {
   name: keyof Settings;
   text: string;

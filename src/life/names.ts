@@ -55,7 +55,16 @@ export async function withLastingModel<Settings extends AdapterShape & Pick<Conf
 /** The hub commit in a stored name. */
 const COMMIT = /@[0-9a-f]{40}(?=\s|$)/g;
 
-/** A hub name that is given again without a revision means the stored commit, with which the run began. */
-export function storedCommit<Name extends string | null>(name: Name, stored: Name): Name {
-  return stored?.replace(COMMIT, '') === name ? stored : name;
-}
+const storedCommit = <Name extends string | null>(name: Name, stored: Name): Name =>
+  stored?.replace(COMMIT, '') === name ? stored : name;
+
+/** Hub names that are given again without a revision mean the stored commits, with which the run began. */
+export const withStoredCommits = <Settings extends NamedParts>(
+  wanted: Settings,
+  stored: Settings,
+): Settings => ({
+  ...wanted,
+  model: storedCommit(wanted.model, stored.model),
+  dataset: storedCommit(wanted.dataset, stored.dataset),
+  evalDataset: storedCommit(wanted.evalDataset, stored.evalDataset),
+});

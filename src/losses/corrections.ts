@@ -27,9 +27,8 @@ interface Tokens {
 }
 
 /**
- * [N] ratios of the policy before the update to the sampler, exp(old - sampled): per token, or that of the
- * whole sequence at each of its tokens. Outside the bounds, `*_truncate` gives the bound and `*_mask` 0.
- * Masked tokens get 1.
+ * [N] ratios of the policy before the update to the sampler, exp(old - sampled): per token, or the whole sequence's at
+ * each token. Outside the bounds, `*_truncate` gives the bound and `*_mask` 0. Masked tokens get 1.
  */
 export function importanceWeights(
   { offsets, mask }: Tokens,

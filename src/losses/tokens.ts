@@ -1,6 +1,5 @@
 /** The sum over tokens that TRL's losses share: importance ratios, a token's rule, weights, the KL term. */
 import { needFunction, needObject } from '../base/border';
-import { addKl } from './kl';
 import type { LossBatch, LossResult, LossSettings } from './types';
 
 /** One token's loss with its derivatives; the same record is reused for all tokens. */
@@ -118,4 +117,25 @@ function scale(term: TokenTerm, factor: number): void {
   term.loss *= factor;
   term.slopeRatio *= factor;
   term.slopeLogprob *= factor;
+}
+
+/**
+ * Adds the KL term against the base to a token's loss: beta times Schulman's k3 estimate, exp(gap) - gap - 1 with gap =
+ * ref - logprob, which is returned. `klBiasCorrection` (TRL's `use_bias_correction_kl`) multiplies it by the importance
+ * ratio, including the ratio's gradient.
+ */
+function addKl(
+  term: TokenTerm,
+  { beta, klBiasCorrection }: LossSettings,
+  ratio: number,
+  logprob: number,
+  refLogprob: number,
+): number {
+  const gap = refLogprob - logprob;
+  const k3 = Math.expm1(gap) - gap;
+  const factor = klBiasCorrection ? ratio : 1;
+  term.loss += beta * k3 * factor;
+  term.slopeLogprob -= beta * factor * Math.expm1(gap);
+  if (klBiasCorrection) term.slopeRatio += beta * k3;
+  return k3 * factor;
 }

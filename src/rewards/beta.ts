@@ -1,7 +1,4 @@
-/**
- * With `wrongPenaltySign: table` wrong answers are rewarded for length (see `general.ts`). beta0 shortens
- * only correct answers.
- */
+/** With `wrongPenaltySign: table` wrong answers are rewarded for length (`general.ts`); beta0 leaves them alone. */
 import { defineReward, nonNegative } from './define';
 import { generalForm, wrongPenaltySign } from './general';
 import { shapeOf } from './shapes';

@@ -1,7 +1,6 @@
 /**
- * From the value at length 0 (short) to the value at L (long). TRL's `get_cosine_scaled_reward` is
- * correctShort 1, correctLong 0.5, wrongShort -1, wrongLong -0.5 and punishOverLength false: beyond L the
- * value at L holds.
+ * From the value at length 0 (short) to that at L (long). TRL's `get_cosine_scaled_reward` is correctShort 1, correctLong
+ * 0.5, wrongShort -1, wrongLong -0.5 and punishOverLength false: beyond L the value at L holds.
  */
 import { z } from 'zod';
 import { defineReward } from './define';

@@ -1,7 +1,4 @@
-/**
- * B = p mean_correct + (1 - p) L, with p the group's fraction of correct answers. A B of 0 (all answers
- * correct and empty) counts as 1.
- */
+/** B = p mean_correct + (1 - p) L, p the group's fraction of correct answers; a B of 0 (all empty) counts as 1. */
 import { defineReward } from './define';
 import { mean } from '../base/statistics';
 import { accuracyOf, correctOf, isCorrect } from './groups';

@@ -2,10 +2,7 @@
 import { z } from 'zod';
 import type { Rollout } from '../base/types';
 
-/**
- * `thinking`: tokens in all `<think>` blocks; `first-block`: in the first one only; `total`: all tokens of
- * the completion.
- */
+/** Tokens in all `<think>` blocks, in the first one only, or all tokens of the completion. */
 export type LengthOf = 'thinking' | 'first-block' | 'total';
 
 /** Characters are divided by this, so budgets stay in tokens (the authors' code multiplies budgets by 4). */

@@ -11,10 +11,7 @@ export interface ShapeOptions {
   tau: number;
 }
 
-/**
- * linear 1 - l/L; exp e^(-l/L); log, ACOER's g(l/L) = log(1 + k(1 - min(l/L, 1))) / log(1 + k); binary [l <=
- * tau].
- */
+/** `log` is ACOER's g(l/L) = log(1 + k(1 - min(l/L, 1))) / log(1 + k). */
 export function shapeOf(name: ShapeName, { logScale, tau }: ShapeOptions) {
   return (l: number, L: number): number => {
     switch (name) {

@@ -1,7 +1,6 @@
 /**
- * l_min and l_max are over the prompt's correct answers, best is the highest batch accuracy so far, and
- * margin is `accuracyMargin`. r_len is 0.5 up to l_min + tolerance; beyond it 1e-5 is added to the
- * denominator.
+ * l_min and l_max are over the prompt's correct answers, best is the highest batch accuracy so far, and margin is
+ * `accuracyMargin`. r_len is 0.5 up to l_min + tolerance; beyond it 1e-5 is added to the denominator.
  */
 import { defineReward, nonNegative, sumOf } from './define';
 import { accuracyOf, correctOf, isCorrect, rolloutsOf } from './groups';

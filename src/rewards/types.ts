@@ -31,10 +31,7 @@ export interface RewardScore {
 export interface BoundReward<State = unknown> {
   readonly name: string;
   initialState(context: { maxLength: number }): State;
-  /**
-   * Returns the state after this batch, JSON-serialisable; must not modify its argument. Only a user's reward
-   * may return a promise.
-   */
+  /** The state after this batch, JSON-serialisable; must not change its argument. Only a user's may be a promise. */
   observe(state: State, view: ObserveView): State | Promise<State>;
   score(rollout: Rollout, view: RewardView<State>): RewardScore | Promise<RewardScore>;
   /**

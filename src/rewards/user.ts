@@ -83,31 +83,6 @@ const own = (seen: UserGroup, group: Group, rollout: Rollout): UserRollout =>
 
 const refused = (name: string, fault: string) => new AcoerError('BAD_CONFIG', `Reward "${name}" ${fault}`);
 
-function fromFunction(name: string, reward: RewardFunction): RewardDefinition {
-  return {
-    name,
-    summary: 'Registered by the program that runs.',
-    formula: 'a function of (rollout, group)',
-    source: 'registerReward',
-    defaults: {},
-    bind(parameters) {
-      const [unknown] = Object.keys(parameters);
-      if (unknown !== undefined) throw refused(name, `is a function and takes no parameter ${unknown}`);
-      const view = viewer();
-      return {
-        name,
-        initialState: () => null,
-        observe: () => null,
-        async score(rollout, { group }) {
-          const seen = view(group);
-          return { value: await reward(own(seen, group, rollout), seen) };
-        },
-        metrics: () => ({}),
-      };
-    },
-  };
-}
-
 function withDefaults(name: string, defaults: RewardParameters, given: Readonly<Record<string, unknown>>) {
   for (const [key, value] of Object.entries(given)) {
     if (!Object.hasOwn(defaults, key)) {
@@ -207,6 +182,21 @@ function fromObject(name: string, reward: UserReward): RewardDefinition {
     defaults,
     ...(reward.taxonomy && { taxonomy: reward.taxonomy }),
     bind: (parameters) => bindObject(name, reward, withDefaults(name, defaults, parameters)),
+  };
+}
+
+function fromFunction(name: string, reward: RewardFunction): RewardDefinition {
+  const formula = 'a function of (rollout, group)';
+  const score = async (rollout: UserRollout, { group }: UserView<unknown>) => ({
+    value: await reward(rollout, group),
+  });
+  return {
+    ...fromObject(name, { formula, score }),
+    bind(parameters) {
+      const [unknown] = Object.keys(parameters);
+      if (unknown !== undefined) throw refused(name, `is a function and takes no parameter ${unknown}`);
+      return bindObject(name, { score }, {});
+    },
   };
 }
 

@@ -13,10 +13,7 @@ import type { InFlight, SampleProgress } from './progress';
 
 export { DEFAULT_SLOTS };
 
-/**
- * Repeats `attempt` until it does not run out of memory. After each failure `makeSmaller` must make the next
- * attempt need less, or throw.
- */
+/** Repeats `attempt` until memory suffices; after a failure `makeSmaller` makes the next one need less, or throws. */
 export async function untilItFits<T>(
   attempt: () => Promise<T>,
   makeSmaller: (error: unknown) => void | Promise<void>,

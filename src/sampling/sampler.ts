@@ -12,7 +12,7 @@ import { measureCompletion, type Tokenizer } from '../tokenizer';
 import type { Outside, Thinking } from '../base/types';
 import { warnOnce } from '../base/warnings';
 import { generateFitting, type SlotLimit } from './fitting';
-import type { SampleProgress } from './progress';
+import type { InFlight, SampleProgress } from './progress';
 
 /** A prompt and which of its samples are wanted. */
 export interface SamplePrompt {
@@ -35,15 +35,9 @@ export interface SampleSettings extends Pick<CallOptions, 'signal'> {
   onProgress?: (progress: SampleProgress) => void;
 }
 
-export interface Completion extends Thinking, Required<Outside> {
+export interface Completion extends Thinking, Required<Outside>, Omit<GeneratedSequence, 'request'> {
   /** Index of its prompt in the list. */
   prompt: number;
-  sample: number;
-  ids: Int32Array;
-  /** [T] at the sampling temperature. */
-  logprobs: Float64Array;
-  entropies: Float64Array;
-  finish: GeneratedSequence['finish'];
   text: string;
 }
 
@@ -118,30 +112,18 @@ export class EngineSampler implements Sampler {
   ): Promise<GenerateStats> {
     const { model, policy, tokenizer, slots } = this.parts;
     const requests = prompts.map((prompt) => requestOf(prompt, settings, policy));
-    const onSequence = ({ request, sample, ids, logprobs, entropies, finish }: GeneratedSequence) => {
-      const { thinkOpened, firstSample } = prompts[request]!;
-      onCompletion({
-        prompt: request,
-        sample: firstSample + sample,
-        ids,
-        logprobs,
-        entropies,
-        finish,
-        text: tokenizer.decode(ids, { skipSpecial: true }),
-        ...measureCompletion(ids, tokenizer, thinkOpened),
-      });
+    const onSequence = ({ request: prompt, sample: place, ...sequence }: GeneratedSequence) => {
+      const { thinkOpened, firstSample } = prompts[prompt]!;
+      const text = tokenizer.decode(sequence.ids, { skipSpecial: true });
+      const counts = measureCompletion(sequence.ids, tokenizer, thinkOpened);
+      onCompletion({ prompt, sample: firstSample + place, ...sequence, text, ...counts });
     };
     const { signal, kvBytes, onProgress: report } = settings;
+    const ofPrompt = (one: InFlight) => ({ ...one, sample: prompts[one.prompt]!.firstSample + one.sample });
     const onProgress =
       report &&
       (({ promptTokens, inFlight }: SampleProgress) =>
-        report({
-          promptTokens,
-          inFlight: inFlight.map((one) => ({
-            ...one,
-            sample: prompts[one.prompt]!.firstSample + one.sample,
-          })),
-        }));
+        report({ promptTokens, inFlight: inFlight.map(ofPrompt) }));
     const options = { signal, kvBytes, onSequence, onProgress };
     const stats = await generateFitting(model, requests, slots(), options);
     warnOfFallback(stats.fallback);

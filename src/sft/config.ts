@@ -12,35 +12,33 @@ import {
   trlHint,
   fieldLists,
 } from '../config';
+import { count, orElse, orNull, text } from '../config/kinds';
 
 const train = configSchema.shape;
-const columnName = (what: string) => z.string().min(1).optional().describe(`Column with ${what}.`);
+const columnName = (what: string) => text().optional().describe(`Column with ${what}.`);
 
-const columnsField = z
-  .strictObject({
-    messages: columnName('a list of messages whose last is learnt'),
-    prompt: columnName('the prompt, text or messages'),
-    completion: columnName('the completion, text or messages'),
-    problem: columnName('the question'),
-    solution: columnName('the worked solution'),
-  })
-  .default({})
-  .describe(
-    'Column names by role: messages, prompt, completion, problem, solution. Roles not listed are looked up under the usual names.',
-  );
+const columnNames = z.strictObject({
+  messages: columnName('a list of messages whose last is learnt'),
+  prompt: columnName('the prompt, text or messages'),
+  completion: columnName('the completion, text or messages'),
+  problem: columnName('the question'),
+  solution: columnName('the worked solution'),
+});
+
+/** Names of columns by role; a dotted name reaches into a nested object. */
+export type SftColumns = z.output<typeof columnNames>;
 
 const dataFields = {
   model: train.model,
   adapter: train.adapter,
-  dataset: z
-    .string()
-    .min(1)
-    .describe(
-      'Training data: a known name (docs/data.md), org/name on the hub, a file or a folder. Combine several as "a + b".',
-    ),
+  dataset: text().describe(
+    'Training data: a known name (docs/data.md), org/name on the hub, a file or a folder. Combine several as "a + b".',
+  ),
   datasetConfig: train.datasetConfig,
   datasetSplit: train.datasetSplit,
-  columns: columnsField,
+  columns: orElse(columnNames, {}).describe(
+    'Column names by role: messages, prompt, completion, problem, solution. Roles not listed are looked up under the usual names.',
+  ),
   skipBadRows: train.skipBadRows,
   promptTemplate: train.promptTemplate.describe(
     'User message of a row with problem and solution; {problem} is replaced by the problem.',
@@ -51,36 +49,20 @@ const dataFields = {
   ),
   evalDatasetConfig: train.evalDatasetConfig,
   evalDatasetSplit: train.evalDatasetSplit,
-  evalExamples: z
-    .int()
-    .min(0)
-    .default(0)
-    .describe(
-      'Examples to evaluate on, which are not trained on; 0: no evaluation. The first of `evalDataset`, or a random choice from `dataset`.',
-    ),
-  maxLength: z
-    .int()
-    .min(2)
-    .nullable()
-    .default(4096)
-    .describe(
-      "Maximum tokens of prompt and completion; longer examples are left out, not cut. null: the model's context. TRL: max_length.",
-    ),
+  evalExamples: orElse(count(0), 0).describe(
+    'Examples to evaluate on, which are not trained on; 0: no evaluation. The first of `evalDataset`, or a random choice from `dataset`.',
+  ),
+  maxLength: orNull(count(2), 4096).describe(
+    "Maximum tokens of prompt and completion; longer examples are left out, not cut. null: the model's context. TRL: max_length.",
+  ),
 };
 
 const optimizerFields = {
-  batchSize: z
-    .int()
-    .min(1)
-    .default(8)
-    .describe('Examples per update. TRL: per_device_train_batch_size x gradient_accumulation_steps.'),
-  epochs: z.int().min(1).default(3).describe('Times that each example is trained on. TRL: num_train_epochs.'),
-  maxSteps: z
-    .int()
-    .min(1)
-    .nullable()
-    .default(null)
-    .describe('Number of updates; null: `epochs` decides. TRL: max_steps.'),
+  batchSize: orElse(count(), 8).describe(
+    'Examples per update. TRL: per_device_train_batch_size x gradient_accumulation_steps.',
+  ),
+  epochs: orElse(count(), 3).describe('Times that each example is trained on. TRL: num_train_epochs.'),
+  maxSteps: orNull(count()).describe('Number of updates; null: `epochs` decides. TRL: max_steps.'),
   learningRate: train.learningRate.unwrap().default(1e-4).describe('Peak learning rate of AdamW.'),
   lrSchedulerType: train.lrSchedulerType
     .unwrap()

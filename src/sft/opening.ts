@@ -4,7 +4,7 @@ import { AcoerError } from '../base/errors';
 import type { SftSummary } from '../life/events';
 import type { Asked, Method } from '../life/method';
 import { sinkModules } from '../life/modules/user-modules';
-import { storedCommit, withAbsoluteNames, withLastingModel } from '../life/names';
+import { withAbsoluteNames, withLastingModel, withStoredCommits } from '../life/names';
 import { finishedSettings } from '../life/opening';
 import { trackerTag } from '../base/metric-names';
 import { isSupervised, readRunDirectory, type RunDirectory } from '../run';
@@ -51,10 +51,7 @@ function resolveOver(directory: RunDirectory, { settings }: Pick<SftAsked, 'sett
   const stored = storedSettings(directory);
   const layers = [stored, settings] as ConfigInput[];
   const asked = withAbsoluteNames(resolveSft([mergeLayers(layers)]));
-  const model = storedCommit(asked.model, stored.model);
-  const dataset = storedCommit(asked.dataset, stored.dataset);
-  const evalDataset = storedCommit(asked.evalDataset, stored.evalDataset);
-  return { stored, wanted: { ...asked, model, dataset, evalDataset } };
+  return { stored, wanted: withStoredCommits(asked, stored) };
 }
 
 export const SFT: Method<SftConfig, SftInputs, SftAsked> = {

@@ -12,15 +12,7 @@ import {
 } from '../data';
 import { AcoerError } from '../base/errors';
 import type { ChatMessage } from '../base/types';
-
-/** Names of columns; a dotted name reaches into a nested object. */
-export interface SftColumns {
-  messages?: string;
-  prompt?: string;
-  completion?: string;
-  problem?: string;
-  solution?: string;
-}
+import type { SftColumns } from './config';
 
 export type Lesson =
   /** Raw text, without a chat template. */

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { StepMetrics } from '../base/types';
 import { NOTHING_LEARNT } from '../grpo/memory';
-import type { Changeable } from '../life/changes';
+import { COMMON_EFFECTS, type Changeable } from '../life/changes';
 import { changed, refused, type Maker } from '../life/identity';
 import { checked, type StoredCheckpoint } from '../run';
 import type { SftConfig } from './config';
@@ -26,10 +26,7 @@ const SFT_STATE = z.strictObject({
   base: evaluation.nullable().default(null),
   latest: evaluation.extend({ step: count }).nullable().default(null),
   best: z.strictObject({ step: count, loss: z.number() }).nullable().default(null),
-  /**
-   * The newest step's line if it is not in metrics.jsonl yet because its evaluation was interrupted; JSON has null for
-   * numbers that are not finite.
-   */
+  /** The newest step's line while an interrupted evaluation keeps it out of metrics.jsonl; null: not finite, in JSON. */
   pending: z
     .record(
       z.string(),
@@ -85,26 +82,7 @@ export function checkIdentity(checkpoint: StoredCheckpoint, now: Partial<SftIden
 }
 
 export const CHANGEABLE: Changeable<SftConfig> = {
-  effects: {
-    maxSteps: 'schedule',
-    saveSteps: 'nothing',
-    keepCheckpoints: 'nothing',
-    evalSteps: 'nothing',
-    name: 'nothing',
-    tensorboard: 'nothing',
-    csv: 'nothing',
-    sinks: 'nothing',
-    sinkTimeoutMs: 'nothing',
-    watchdogMs: 'nothing',
-    watchdogPhaseMs: 'nothing',
-    onHang: 'nothing',
-    microBatchTokens: 'rounding',
-    memoryLimitBytes: 'rounding',
-    threads: 'rounding',
-    device: 'rounding',
-    model: 'place',
-    adapter: 'place',
-  },
+  effects: COMMON_EFFECTS,
   isFile: { adapter: ({ adapter }) => adapter !== null },
   otherwise: () => "start a new run; --adapter continues from this one's final/.",
 };

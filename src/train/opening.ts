@@ -6,7 +6,7 @@ import type { RunSummary } from '../life/events';
 import type { Asked, Method, Opening } from '../life/method';
 import { finishedSettings, admitRun, openIn } from '../life/opening';
 import { filesNamed, modulesOf } from '../life/modules/user-modules';
-import { storedCommit, withLastingModel } from '../life/names';
+import { withLastingModel, withStoredCommits } from '../life/names';
 import { trackerTag } from '../base/metric-names';
 import { listRewards } from '../rewards/registry';
 import {
@@ -47,15 +47,8 @@ export interface TrainOpening extends Opening<Config, Inputs> {
 }
 
 /** `wanted`, a stored configuration under new settings, with paths and commits that keep their meaning. */
-export function overStored(stored: Config, wanted: Config): Config {
-  const absolute = withAbsolutePaths(wanted);
-  return {
-    ...absolute,
-    model: storedCommit(absolute.model, stored.model),
-    dataset: storedCommit(absolute.dataset, stored.dataset),
-    evalDataset: storedCommit(absolute.evalDataset, stored.evalDataset),
-  };
-}
+export const overStored = (stored: Config, wanted: Config): Config =>
+  withStoredCommits(withAbsolutePaths(wanted), stored);
 
 /**
  * @param stored read from the run and not checked yet: what has another form is reported with all settings

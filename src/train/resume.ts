@@ -2,13 +2,10 @@
 import { createHash } from 'node:crypto';
 import type { Config } from '../config';
 import { isJudgeFile } from '../judges';
-import type { Changeable } from '../life/changes';
+import { COMMON_EFFECTS, type Changeable } from '../life/changes';
 
 const effects: Changeable<Config>['effects'] = {
-  maxSteps: 'schedule',
-  saveSteps: 'nothing',
-  keepCheckpoints: 'nothing',
-  evalSteps: 'nothing',
+  ...COMMON_EFFECTS,
   completionsSteps: 'nothing',
   logCompletions: 'nothing',
   nonFinitePolicy: 'nothing',
@@ -17,23 +14,9 @@ const effects: Changeable<Config>['effects'] = {
   maxRollbacks: 'nothing',
   rollbackPressure: 'nothing',
   rewardTimeoutMs: 'nothing',
-  watchdogMs: 'nothing',
-  watchdogPhaseMs: 'nothing',
-  onHang: 'nothing',
-  name: 'nothing',
-  sinks: 'nothing',
-  sinkTimeoutMs: 'nothing',
-  tensorboard: 'nothing',
-  csv: 'nothing',
   maxPromptLength: 'prompts',
   maxSlots: 'rounding',
   kvBytes: 'rounding',
-  microBatchTokens: 'rounding',
-  memoryLimitBytes: 'rounding',
-  threads: 'rounding',
-  device: 'rounding',
-  model: 'place',
-  adapter: 'place',
   rewardModules: 'place',
   judge: 'place',
   sampler: 'prompts',
