@@ -1,5 +1,5 @@
 /** Checks of what the user's program gives us: a fault is one sentence with what was wanted and found. */
-import { AcoerError } from './errors';
+import { AcoerError, badUsage } from './errors';
 import { isRecord } from './json';
 
 /** `value` for a message: short, and without running any of the user's code. */
@@ -61,7 +61,7 @@ const MAX_NAME = 100;
  * @throws BAD_CONFIG
  */
 export function checkName(kind: string, name: unknown): asserts name is string {
-  const why = (text: string) => new AcoerError('BAD_CONFIG', `The name of a ${kind} ${text}.`);
+  const why = (text: string) => badUsage(`The name of a ${kind} ${text}.`);
   if (typeof name !== 'string') throw why(`must be a string, not ${shownValue(name)}`);
   if (name.trim() === '') throw why('must not be empty');
   if (name !== name.trim()) throw why(`must not begin or end with a space: ${shownValue(name)}`);

@@ -31,6 +31,16 @@ export class AcoerError extends Error {
   }
 }
 
+const making =
+  (code: AcoerErrorCode) =>
+  (message: string, cause?: unknown): AcoerError =>
+    new AcoerError(code, message, cause === undefined ? undefined : { cause });
+
+/** Errors of the codes that are thrown most, with the error behind them if there is one. */
+export const badInput = making('BAD_INPUT');
+export const badUsage = making('BAD_CONFIG');
+export const hubError = making('HUB');
+
 /** The `code` of any thrown value, or undefined. */
 export function errorCode(error: unknown): string | undefined {
   return typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string'

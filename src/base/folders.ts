@@ -1,7 +1,7 @@
 /** Making folders under any path a user may give, and forcing names to disk. */
 import { closeSync, constants, fsyncSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { AcoerError, errorCode } from './errors';
+import { badInput, errorCode } from './errors';
 
 /** @throws BAD_INPUT if the folder this process works in has been deleted */
 export function workingFolder(): string {
@@ -9,9 +9,7 @@ export function workingFolder(): string {
     return process.cwd();
   } catch (cause) {
     if (errorCode(cause) !== 'ENOENT') throw cause;
-    throw new AcoerError('BAD_INPUT', 'The working directory has been deleted; change to another one (cd).', {
-      cause,
-    });
+    throw badInput('The working directory has been deleted; change to another one (cd).', cause);
   }
 }
 
@@ -41,9 +39,7 @@ function makeFolder(path: string): void {
   } catch (cause) {
     if (errorCode(cause) === 'EEXIST' && isFolder(path)) return;
     if (errorCode(cause) !== 'ENOENT') throw cause;
-    throw new AcoerError('BAD_INPUT', `No folder can be made in ${dirname(path)}; choose another one.`, {
-      cause,
-    });
+    throw badInput(`No folder can be made in ${dirname(path)}; choose another one.`, cause);
   }
   syncFolder(dirname(path));
 }
@@ -55,7 +51,7 @@ function makeFolder(path: string): void {
  * @throws BAD_INPUT where there can be no folder; else the system's error
  */
 export function makeFolders(path: string): void {
-  if (path === '') throw new AcoerError('BAD_INPUT', 'The name of the folder is empty.');
+  if (path === '') throw badInput('The name of the folder is empty.');
   const missing: string[] = [];
   for (let folder = resolve(workingFolder(), path); !isFolder(folder); folder = dirname(folder))
     missing.push(folder);

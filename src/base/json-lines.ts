@@ -1,5 +1,6 @@
 /** Lines of bytes in which JSON Lines come, and errors that name a line. */
-import { AcoerError } from './errors';
+import type { AcoerError } from './errors';
+import { badInput } from './errors';
 
 export const NEWLINE = 0x0a;
 /** Far more than any completion with its ids; a longer line is a damaged file or no JSON Lines at all. */
@@ -7,7 +8,7 @@ const MAX_LINE_BYTES = 1 << 27;
 
 /** An error about one input line: exit 2. */
 export function badLine(line: number, what: string): AcoerError {
-  return new AcoerError('BAD_INPUT', `line ${line}: ${what}`);
+  return badInput(`line ${line}: ${what}`);
 }
 
 /** The beginning of a line whose end has not arrived. */

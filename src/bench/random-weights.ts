@@ -3,7 +3,7 @@
 import { open, statfs, writeFile } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { makeFolders } from '../base/folders';
 import { streamSeed } from '../base/rng';
 import { BYTES_PER_ELEMENT, parameterCount, widths } from '../plan/cost';
@@ -197,8 +197,7 @@ async function checkSpace(directory: string, shape: NamedShape): Promise<void> {
   const need = storedBytes(shape) * 1.01;
   const { bavail, bsize } = await statfs(directory);
   if (bavail * bsize >= need) return;
-  throw new AcoerError(
-    'BAD_INPUT',
+  throw badInput(
     `random weights at the shape ${shape.name} need ${gigabytes(need, 1)} but ${directory} has only ` +
       `${gigabytes(bavail * bsize, 1)} free; choose another folder.`,
   );

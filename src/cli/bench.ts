@@ -7,7 +7,7 @@ import { Argument, Option } from 'commander';
 import type { Command } from 'commander';
 import { BENCHES, runBench, SHAPES, writeRandomWeights } from '../bench';
 import type { BenchName, BenchResult, PhaseResult, ShapeName, Workload } from '../bench';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { gigabytes, percent } from '../base/text';
 import { addEngineOptions, integer } from './command';
 import type { CommandModule, EngineFlags } from './command';
@@ -67,7 +67,7 @@ async function withShape<T>(flags: BenchFlags, work: (directory: string) => Prom
 
 function withDirectory<T>(flags: BenchFlags, work: (directory: string) => Promise<T>): Promise<T> {
   if (flags.model !== undefined && flags.shape !== undefined) {
-    throw new AcoerError('BAD_CONFIG', 'Give --model or --shape, not both.');
+    throw badUsage('Give --model or --shape, not both.');
   }
   return flags.shape === undefined ? work(flags.model ?? 'tiny') : withShape(flags, work);
 }

@@ -3,7 +3,7 @@ import { InvalidArgumentError, Option } from 'commander';
 import type { Command } from 'commander';
 import type { Dtype } from '../engine/binding';
 import type { DeviceName } from '../engine/types';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 
 export interface CommandModule {
   /** Adds arguments, options and the action to `command`, which already has its name and summary. */
@@ -57,7 +57,7 @@ export function deviceName(text: string): DeviceName {
 /** Checked by the action: commander's own required options would hide the error of a misspelt option. */
 export function required<T>(value: T | undefined, flag: string): T {
   if (value !== undefined) return value;
-  throw new AcoerError('BAD_CONFIG', `${flag} is required.`);
+  throw badUsage(`${flag} is required.`);
 }
 
 export interface EngineFlags {

@@ -11,7 +11,7 @@ import {
   type RunData,
   trainSpec,
 } from '../data';
-import { AcoerError, errorCode, errorMessage } from '../base/errors';
+import { badInput, errorCode, errorMessage } from '../base/errors';
 import { type ModelFetchOptions, resolveTokenizer } from '../models';
 import { loadTokenizer } from '../tokenizer';
 import { integer, repeatable, type CommandModule } from './command';
@@ -116,10 +116,9 @@ async function openTokenizer(config: Config, flags: DataFlags, options: ModelFet
     return await loadTokenizer(await resolveTokenizer(config.model, options));
   } catch (error) {
     if (flags.model !== undefined || errorCode(error) === 'INTERRUPTED') throw error;
-    throw new AcoerError(
-      'BAD_INPUT',
+    throw badInput(
       `${errorMessage(error)} Prompt lengths are counted in tokens of ${config.model}: name another model with --model, or count characters with --no-tokens.`,
-      { cause: error },
+      error,
     );
   }
 }
@@ -150,10 +149,7 @@ async function dataCommand(name: string | undefined, flags: DataFlags): Promise<
     else printText(reportText(shown, dropped, config.maxPromptLength).trimEnd());
     const bad = report.badRows?.count ?? 0;
     if (bad > 0 && !config.skipBadRows) {
-      throw new AcoerError(
-        'BAD_INPUT',
-        `${bad} rows cannot be read; fix them, or skip them with --set skipBadRows=true.`,
-      );
+      throw badInput(`${bad} rows cannot be read; fix them, or skip them with --set skipBadRows=true.`);
     }
   });
 }

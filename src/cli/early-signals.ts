@@ -1,7 +1,4 @@
-/**
- * Signals before a command handles any, from the first moment at which there can be a listener: the first
- * import of main.ts.
- */
+/** Signals before a command handles any, from the first moment that allows it: main.ts's first import. */
 // eslint-disable-next-line no-restricted-imports -- reads /proc only, before anything else is loaded
 import { readFileSync, readlinkSync } from 'node:fs';
 import { basename } from 'node:path';

@@ -1,6 +1,6 @@
 /** `acoer eval`: accuracy and thinking length of models on benchmarks, following the paper's protocol. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { addEngineOptions, integer, number, path, repeatable } from './command';
 import type { CommandModule } from './command';
 import { comparisonText } from './evaluation/comparison';
@@ -21,33 +21,23 @@ function checkFlags(flags: EvalFlags): void {
   const { completions, compare, samples } = flags;
   const mode = completions !== undefined ? '--completions' : compare !== undefined ? '--compare' : null;
   if (completions !== undefined && compare !== undefined) {
-    throw new AcoerError('BAD_CONFIG', '--completions and --compare cannot be combined; give one of them.');
+    throw badUsage('--completions and --compare cannot be combined; give one of them.');
   }
   if (compare !== undefined && compare.length !== 2) {
-    throw new AcoerError('BAD_CONFIG', '--compare needs two files or folders.');
+    throw badUsage('--compare needs two files or folders.');
   }
   const idle = mode === null ? undefined : ONLY_WITH_A_MODEL.find((name) => given(flags[name]));
   if (idle !== undefined) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      `--${idle} cannot be used with ${mode}, which runs no model; remove it.`,
-    );
+    throw badUsage(`--${idle} cannot be used with ${mode}, which runs no model; remove it.`);
   }
   if (mode === null && flags.tokenizer !== undefined) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      '--tokenizer is only for --completions and --compare; a model has its own tokenizer.',
-    );
+    throw badUsage('--tokenizer is only for --completions and --compare; a model has its own tokenizer.');
   }
   if (flags.trust === true && flags.run.length === 0) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      '--trust is for the judge that a run names; give --run, or remove it.',
-    );
+    throw badUsage('--trust is for the judge that a run names; give --run, or remove it.');
   }
   if (samples > 1 && temperatureOf(flags) === 0) {
-    throw new AcoerError(
-      'BAD_CONFIG',
+    throw badUsage(
       `--samples ${samples} at --temperature 0 would give the same answer ${samples} times; set a temperature above 0.`,
     );
   }

@@ -1,7 +1,7 @@
 /** `acoer generate`: completions for prompts given as JSON Lines, or an answer to a single prompt. */
 import type { Command } from 'commander';
 import type { SamplingOptions } from '../engine/types';
-import { AcoerError, errorCode } from '../base/errors';
+import { AcoerError, badUsage, errorCode } from '../base/errors';
 import { streamSeed } from '../base/rng';
 import { type Completion, EngineSampler, type SamplePrompt, SlotLimit } from '../sampling';
 import { loadTokenizer, LostCharacters, type Tokenizer } from '../tokenizer';
@@ -144,15 +144,9 @@ function writeText({ samples, maxNewTokens }: GenerateFlags): (output: Output) =
 
 function refuseMixed(file: string | undefined, { prompt, json }: GenerateFlags): void {
   if (prompt !== undefined && file !== undefined)
-    throw new AcoerError(
-      'BAD_CONFIG',
-      '--prompt and a file of prompts cannot be combined; give one of them.',
-    );
+    throw badUsage('--prompt and a file of prompts cannot be combined; give one of them.');
   if (prompt === undefined && json === true)
-    throw new AcoerError(
-      'BAD_CONFIG',
-      '--json is only for --prompt; the output for JSON Lines is always JSON Lines.',
-    );
+    throw badUsage('--json is only for --prompt; the output for JSON Lines is always JSON Lines.');
 }
 
 const noteAll = (lost: LostCharacters): void =>

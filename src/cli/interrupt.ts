@@ -1,7 +1,4 @@
-/**
- * Signals, and errors that nothing caught: the first asks the command to stop cleanly, the second signal ends the
- * process.
- */
+/** Signals and uncaught errors: the first stops the command cleanly, the second ends the process. */
 import { writeSync } from 'node:fs';
 import { awakeTimer } from '../base/deadline';
 import { exitNow } from '../engine/exit';

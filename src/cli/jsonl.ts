@@ -7,7 +7,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { AcoerError, errorMessage, whyUnreadable } from '../base/errors';
+import { AcoerError, badInput, errorMessage, whyUnreadable } from '../base/errors';
 import { badLine, NEWLINE, Unfinished } from '../base/json-lines';
 import { isRecord } from '../base/json';
 import { Pace } from '../base/pace';
@@ -84,8 +84,7 @@ export function objectOf({ line, value }: JsonLine): Record<string, unknown> {
   throw badLine(line, 'not a JSON object.');
 }
 
-const isAFolder = (name: string) =>
-  new AcoerError('BAD_INPUT', `${name} is a folder; name a JSON Lines file.`);
+const isAFolder = (name: string) => badInput(`${name} is a folder; name a JSON Lines file.`);
 
 /** Stdin or a pipe, which may have nothing to read for a long time. */
 let waiting: Socket | NodeJS.ReadStream | null = null;
@@ -116,7 +115,7 @@ export async function openInput(path: string | undefined): Promise<AsyncIterable
     // A terminal, opened without waiting, would say that it has nothing yet.
     if (!info.isDirectory()) return createReadStream(path);
   } catch (error) {
-    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(error)}`, { cause: error });
+    throw badInput(`Cannot read ${path}: ${whyUnreadable(error)}`, error);
   }
   throw isAFolder(path);
 }

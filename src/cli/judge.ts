@@ -1,7 +1,7 @@
 /** `--judge` and `--judge-param`, which several commands share. */
 import type { Command } from 'commander';
 import { type Config, parseAssignments, resolveConfig } from '../config';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { isUserJudge, referenceRule, type ReferenceRule } from '../judges';
 import { judgeModule, rememberModules, type JudgingSettings } from '../train';
 import { repeatable } from './command';
@@ -21,7 +21,7 @@ export function addJudgeOptions(command: Command): void {
 /** @param run whose judge counts if the flags name none; null: the verifier */
 export function judgingSettings({ judge, judgeParam }: JudgeFlags, run: Config | null): JudgingSettings {
   if (judge === undefined && judgeParam.length > 0) {
-    throw new AcoerError('BAD_CONFIG', '--judge-param needs --judge.');
+    throw badUsage('--judge-param needs --judge.');
   }
   const base = run ?? resolveConfig([], 'paper');
   if (judge === undefined) return { ...base, answerFrom: 'answer' };

@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { parseAssignments } from '../config';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { isRecord } from '../base/json';
 import { LAB_DEFAULTS, plotLab, runLab, SYNTHETIC_DEFAULTS } from '../lab';
 import type { LabOptions, LengthDistribution } from '../lab';
@@ -74,8 +74,7 @@ function refuseSynthetic(flags: LabFlags): void {
     ([name]) => flags[name as keyof typeof SYNTHETIC_FLAGS] !== undefined,
   );
   if (given === undefined) return;
-  throw new AcoerError(
-    'BAD_CONFIG',
+  throw badUsage(
     `${given[1]} describes synthetic groups and cannot be combined with recorded files; remove it.`,
   );
 }
@@ -86,10 +85,7 @@ function syntheticOptions(flags: LabFlags): LabOptions['synthetic'] {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-/**
- * `rewardParams.<name>.<parameter>` and `rewardModules.<name>` are as in a run's configuration; other names
- * are parameters.
- */
+/** `rewardParams.<name>.<parameter>` and `rewardModules.<name>` as in a configuration; else parameters. */
 function parameterOptions(assignments: readonly string[]): LabOptions {
   const { rewardParams, rewardModules, ...params } = parseAssignments(assignments);
   return {
@@ -111,7 +107,7 @@ function agreed<Name extends keyof RunSettings>(
 async function sourceOptions(files: readonly string[], flags: LabFlags): Promise<LabOptions> {
   if (files.length === 0) {
     if (flags.observe === true) {
-      throw new AcoerError('BAD_CONFIG', '--observe follows recorded steps; name a file that has some.');
+      throw badUsage('--observe follows recorded steps; name a file that has some.');
     }
     return { synthetic: syntheticOptions(flags), maxLength: flags.maxLength ?? LAB_DEFAULTS.maxLength };
   }
@@ -131,7 +127,7 @@ async function sourceOptions(files: readonly string[], flags: LabFlags): Promise
 /** Fails before the work starts if the plot cannot be written. */
 function checkPlotPath(path: string): void {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) {
-    throw new AcoerError('BAD_CONFIG', `--svg ${path} is a folder; name a file.`);
+    throw badUsage(`--svg ${path} is a folder; name a file.`);
   }
 }
 
@@ -158,7 +154,7 @@ async function lab(files: string[], flags: LabFlags): Promise<void> {
     try {
       writeFileAtomic(flags.svg, svg);
     } catch (cause) {
-      throw new AcoerError('BAD_CONFIG', `Cannot write --svg ${flags.svg}: ${String(cause)}`, { cause });
+      throw badUsage(`Cannot write --svg ${flags.svg}: ${String(cause)}`, cause);
     }
   }
   if (flags.json === true) printJsonLine(report);

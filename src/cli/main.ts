@@ -7,7 +7,7 @@ import './needs-node';
 import './early-signals';
 import { Command, CommanderError, Help, type Option } from 'commander';
 import { didYouMean } from '../config/nearest';
-import { AcoerError, errorMessage, exitCodeFor } from '../base/errors';
+import { badUsage, errorMessage, exitCodeFor } from '../base/errors';
 import { workingFolder } from '../base/folders';
 import { packageVersion } from '../base/version';
 import type { CommandModule } from './command';
@@ -56,8 +56,7 @@ function checkCommand(words: readonly string[]): void {
   const wanted = wantedCommand(words);
   const asked = words.some((word) => ['help', '-h', '--help'].includes(word));
   if (!asked || wanted === undefined || wanted === 'help' || names.includes(wanted)) return;
-  throw new AcoerError(
-    'BAD_CONFIG',
+  throw badUsage(
     `unknown command '${wanted}'${didYouMean(wanted, names) || `; the commands are ${names.join(', ')}`}`,
   );
 }

@@ -1,6 +1,6 @@
 /** `acoer monitor`: runs the collapse monitor over a recorded run. */
 import type { Command } from 'commander';
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { watchRecorded } from '../train';
 import { integer, repeatable } from './command';
 import { healthLine } from './view/format';
@@ -49,7 +49,7 @@ function runMonitor(path: string, { json, ...options }: MonitorFlags): void {
     if (json === true) printJsonLine(change);
     else printText(healthLine(change));
   }
-  if (unjudged !== null) throw new AcoerError('BAD_INPUT', unjudged);
+  if (unjudged !== null) throw badInput(unjudged);
   if (changes.length === 0) {
     const seen = only === null ? 'Healthy' : `Judged by ${only} only, ${MISSING[only]}: nothing found`;
     printNote(`${seen} throughout all ${lines} lines.`);

@@ -3,7 +3,7 @@ import { Option, type Command } from 'commander';
 import { parseAssignments, PRESETS, readConfigFile, type Config } from '../config';
 import { createEngine } from '../engine/engine';
 import type { DeviceName } from '../engine/types';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { longestLocalPrompt, resolveTrainConfig } from '../train';
 import {
   assertRoomForPrompt,
@@ -39,7 +39,7 @@ function lengthsOf(text: string | undefined): LengthTrajectory | undefined {
   if (text === 'cap') return { first: Infinity, last: Infinity };
   const [first, last = first, ...rest] = text.split(',').map(Number);
   if (rest.length > 0 || !(first! > 0) || !(last! > 0)) {
-    throw new AcoerError('BAD_CONFIG', `--lengths ${text}: expected FIRST,LAST in tokens, or cap.`);
+    throw badUsage(`--lengths ${text}: expected FIRST,LAST in tokens, or cap.`);
   }
   return { first: first!, last: last! };
 }

@@ -1,7 +1,7 @@
 /** Reads recorded completions from runs, completion tables and JSON Lines. */
 import { statSync } from 'node:fs';
 import { z } from 'zod';
-import { AcoerError } from '../base/errors';
+import { AcoerError, badInput } from '../base/errors';
 import type { RecordedCompletion } from '../lab';
 import { completionTables, readCompletions, RunDirectory, runOfTable, type StoredCompletion } from '../run';
 import { openInput, parseJsonLines } from './jsonl';
@@ -48,9 +48,7 @@ async function readLines(path: string): Promise<RecordedCompletion[]> {
   } catch (cause) {
     // With several files a line number alone says little.
     if (!(cause instanceof AcoerError) || !cause.message.startsWith('line ')) throw cause;
-    throw new AcoerError('BAD_INPUT', `${path === '-' ? 'standard input' : path} ${cause.message}`, {
-      cause,
-    });
+    throw badInput(`${path === '-' ? 'standard input' : path} ${cause.message}`, cause);
   }
   return completions;
 }
@@ -85,7 +83,7 @@ export async function readRecordings(paths: readonly string[]): Promise<Recordin
     if (settings !== null) runs.push(settings);
   }
   if (completions.length === 0) {
-    throw new AcoerError('BAD_INPUT', `${paths.join(', ')}: no recorded completions found.`);
+    throw badInput(`${paths.join(', ')}: no recorded completions found.`);
   }
   return { completions, runs };
 }

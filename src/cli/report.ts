@@ -3,7 +3,7 @@ import { Buffer } from 'node:buffer';
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Command } from 'commander';
-import { AcoerError, whyUnreadable } from '../base/errors';
+import { badInput, whyUnreadable } from '../base/errors';
 import { makeReport, writeFigures } from '../report';
 import { writeFileAtomic } from '../run';
 import { megabytes } from '../base/text';
@@ -33,7 +33,7 @@ async function report(runs: string[], { out, figures: folder, title }: ReportFla
   try {
     writeFileAtomic(out, html);
   } catch (cause) {
-    throw new AcoerError('BAD_INPUT', `Cannot write ${out}: ${whyUnreadable(cause)}`, { cause });
+    throw badInput(`Cannot write ${out}: ${whyUnreadable(cause)}`, cause);
   }
   if (isNew) printNote(`made the folder ${printableLine(made)}`);
   printText(`report ${out} (${megabytes(Buffer.byteLength(html))}, ${figures.length} figures)`);

@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import { z } from 'zod';
 import { badConfig, configSchema, parseAssignments } from '../config';
 import { problemsOf } from '../config/problems';
-import { AcoerError, errorMessage } from '../base/errors';
+import { badInput, badUsage, errorMessage } from '../base/errors';
 import { batchAdvantages, observeBatch, scoreBatch } from '../grpo';
 import type { WeightedReward } from '../rewards/types';
 import { openRewardModule, rememberModules } from '../train';
@@ -71,7 +71,7 @@ class StateFile implements Disposable {
     try {
       this.file ??= openSync(this.path, 'w');
     } catch (cause) {
-      throw new AcoerError('BAD_INPUT', `Cannot write ${this.path}: ${errorMessage(cause)}`, { cause });
+      throw badInput(`Cannot write ${this.path}: ${errorMessage(cause)}`, cause);
     }
   }
 
@@ -117,10 +117,7 @@ async function* checkedLines(file: string | undefined, needsText: boolean): Asyn
   for await (const line of parseJsonLines(await openInput(file))) yield check(line);
 }
 
-/**
- * Passes each step's lines to `take` after the next step has begun or the input has ended, as soon as nothing
- * more is arriving.
- */
+/** Passes a step's lines to `take` once the next has begun or the input has ended, and nothing arrives. */
 async function eachStep(
   lines: AsyncIterator<RewardLine>,
   take: (step: RewardLine[]) => Promise<void>,
@@ -150,10 +147,7 @@ async function computeRewards(file: string | undefined, flags: RewardFlags): Pro
   if (flags.list === true) return list(flags);
   const name = required(flags.reward, '--reward');
   if (name === 'format') {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      'format is always added to the reward; set its weight with --set formatWeight=2.',
-    );
+    throw badUsage('format is always added to the reward; set its weight with --set formatWeight=2.');
   }
   const { settings, params } = readSettings(name, flags.set);
   const reward = await openReward(name, settings, params);

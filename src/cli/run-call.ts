@@ -1,6 +1,6 @@
 /** What the commands share that start or resume a run. */
 import { parseAssignments, readConfigFile } from '../config';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { latestRun } from '../run';
 
 export interface RunFlags {
@@ -27,7 +27,7 @@ export const layersOf = (
 /** The folder to resume: the one given, --out, or the latest; undefined for a new run. @throws BAD_CONFIG */
 export function resumedRun({ resume, trust, out }: RunFlags): string | undefined {
   if (resume === undefined && trust === true) {
-    throw new AcoerError('BAD_CONFIG', '--trust goes with --resume.');
+    throw badUsage('--trust goes with --resume.');
   }
   return resume === true ? (out ?? latestRun('runs')) : resume;
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Option, type Command } from 'commander';
 import { mergeLayers, PRESETS } from '../config';
 import { describeConfigMarkdown } from '../config/describe';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import {
   onlySettings,
   resolveTrainConfig,
@@ -75,7 +75,7 @@ export function trainCall(configPath: string | undefined, flags: TrainFlags): [T
   const layers = layersOf(configPath, flags, SETTINGS);
   const { acceptChanged, trust } = flags;
   if (flags.resume === undefined && acceptChanged !== undefined) {
-    throw new AcoerError('BAD_CONFIG', '--accept-changed goes with --resume.');
+    throw badUsage('--accept-changed goes with --resume.');
   }
   const resume = resumedRun(flags);
   if (resume === undefined) return [resolveTrainConfig(layers, flags.preset), { out: flags.out }];

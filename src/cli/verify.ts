@@ -2,7 +2,7 @@
 import { abortable } from '../base/abortable';
 import { type Command, Option } from 'commander';
 import { type GradingItem, VerifierPool } from '../grading';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { type Grade, referenceRule } from '../judges';
 import { openJudge } from '../train';
 import type { Problem } from '../base/types';
@@ -101,7 +101,7 @@ interface VerifyFlags extends JudgeFlags {
 async function verify(file: string | undefined, flags: VerifyFlags): Promise<void> {
   const { preset, judge: name } = flags;
   if (preset !== undefined && name !== undefined) {
-    throw new AcoerError('BAD_CONFIG', '--preset is for the verifier: leave out --preset or --judge.');
+    throw badUsage('--preset is for the verifier: leave out --preset or --judge.');
   }
   const judging = judgingSettings(flags, null);
   await rememberJudge(judging);

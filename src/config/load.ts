@@ -1,6 +1,6 @@
 /** Reads configuration files and `--set path=value`. */
 import { dirname, resolve } from 'node:path';
-import { AcoerError, errorMessage, whyUnreadable } from '../base/errors';
+import { AcoerError, badUsage, errorMessage, whyUnreadable } from '../base/errors';
 import { readRegularFileSync } from '../base/regular-file';
 import { parseYaml } from '../base/yaml';
 import { isRecord } from '../base/json';
@@ -18,9 +18,7 @@ export function readConfigFile(path: string): ConfigInput & { preset?: string } 
   try {
     text = readRegularFileSync(path, MAX_BYTES).toString('utf8');
   } catch (cause) {
-    throw new AcoerError('BAD_CONFIG', `Cannot read the configuration ${path}: ${whyUnreadable(cause)}`, {
-      cause,
-    });
+    throw badUsage(`Cannot read the configuration ${path}: ${whyUnreadable(cause)}`, cause);
   }
   const refusal = (fault: unknown) =>
     notSettings(path, `is neither YAML nor JSON: ${yamlFault(fault)}`, fault);
@@ -39,7 +37,7 @@ const yamlFault = (cause: unknown): string => errorMessage(cause).split('\n')[0]
 function notSettings(path: string, fault: string, cause?: unknown): AcoerError {
   const data = /\.(jsonl|ndjson|csv|tsv|parquet)(\.gz)?$/i.test(path);
   const hint = data ? ` If it is training data, use --set dataset=${path}.` : '';
-  return new AcoerError('BAD_CONFIG', `${path} ${fault}.${hint}`, { cause });
+  return badUsage(`${path} ${fault}.${hint}`, cause);
 }
 
 /** Resolves module paths relative to the configuration file. */

@@ -1,6 +1,7 @@
 /** Turns zod's issues into sentences that name the setting, its requirement and the value given. */
 import type { z } from 'zod';
-import { AcoerError } from '../base/errors';
+import type { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { shownJson } from '../base/json';
 import { renamedLossSetting } from './earlier';
 import { COLUMN_ROLES } from './fields';
@@ -123,5 +124,5 @@ export function badConfig(problems: readonly ConfigProblem[]): AcoerError {
     problems.length === 1
       ? `Configuration: ${lines[0]}`
       : `Configuration, ${problems.length} problems:\n${lines.map((line) => `  ${line}`).join('\n')}`;
-  return new AcoerError('BAD_CONFIG', text);
+  return badUsage(text);
 }

@@ -1,6 +1,6 @@
 /** Reads problems from files, and reports every row that was left out. */
 import { createHash } from 'node:crypto';
-import { AcoerError } from '../base/errors';
+import { badInput, badUsage } from '../base/errors';
 import type { ReferenceRule } from '../judges';
 import { Pace } from '../base/pace';
 import type { Problem } from '../base/types';
@@ -138,7 +138,7 @@ class Collector {
       }
     }
     if (!this.options.skipBadRows) {
-      throw new AcoerError('BAD_INPUT', `${at} ${bad}. (Set \`skipBadRows\` to skip such rows.)`);
+      throw badInput(`${at} ${bad}. (Set \`skipBadRows\` to skip such rows.)`);
     }
     tally(this.report.badRows, `${at} ${bad}`);
     return null;
@@ -156,16 +156,14 @@ class Collector {
     if (this.problems.length > 0) return { ...this.report, fingerprint: this.hash.digest('hex') };
     const { levels } = this.options;
     if (levels !== null && rows > 0 && !this.levelSeen) {
-      throw new AcoerError(
-        'BAD_CONFIG',
+      throw badUsage(
         `${name} has no levels, so \`levels\` leaves no problems; set the column with columns.level.`,
       );
     }
     const first = unparsedGold.examples[0] ?? badRows.examples[0];
     const example = first === undefined ? '' : `, e.g. ${typeof first === 'string' ? first : first.at}`;
     const why = `${badRows.count} cannot be read, ${otherLevels} are of other levels, ${unparsedGold.count} have a gold answer that the verifier cannot parse`;
-    throw new AcoerError(
-      'BAD_INPUT',
+    throw badInput(
       rows === 0
         ? `Dataset ${name} has no problems`
         : `Dataset ${name}: none of its ${rows} rows can be used (${why}${example})`,

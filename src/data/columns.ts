@@ -1,5 +1,5 @@
 /** Turns the columns of a row into a problem. */
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import type { Grading, Problem } from '../base/types';
 import { BadRow } from './rows';
 import { chatQuestion, type Question } from './chat';
@@ -63,7 +63,7 @@ export class ColumnMap implements RowMap {
     const needed: Role[][] = [['problem'], ...gold, ...given.map((role) => [role])];
     const missing = needed.find((roles) => !roles.some((role) => this.names(role).some(has)));
     if (missing !== undefined) {
-      throw new AcoerError('BAD_INPUT', `${file} ${this.missing(missing, columns)}`);
+      throw badInput(`${file} ${this.missing(missing, columns)}`);
     }
     const tolerance = this.grading === null ? [] : [this.grading.tolerance];
     const wanted = [...ROLES.flatMap((role) => this.names(role)), ...tolerance].filter(has);

@@ -29,10 +29,7 @@ export function trainSpec(config: Config): DatasetSpec {
   };
 }
 
-/**
- * The evaluation data of a run: `evalDataset`, or the training data's own evaluation split. Every row counts
- * there.
- */
+/** A run's evaluation data: `evalDataset`, or the training data's own evaluation split. Every row counts. */
 export function evalSpec(config: Config): DatasetSpec {
   const own = config.evalDataset === null;
   return {

@@ -1,6 +1,6 @@
 /** Which files of a data set's folder make up a split: according to its card, else to its paths. */
 import picomatch from 'picomatch';
-import { AcoerError, errorMessage, whyUnreadable } from '../base/errors';
+import { badInput, badUsage, errorMessage, whyUnreadable } from '../base/errors';
 import { isRecord } from '../base/json';
 import { readRegularFile } from '../base/regular-file';
 import { parseYaml } from '../base/yaml';
@@ -39,10 +39,7 @@ const SPLIT_WORDS: ReadonlyMap<string, string> = new Map(
   }).flatMap(([split, words]) => words.map((word) => [word, split])),
 );
 
-/**
- * The split that a path belongs to: `train-00000-of-00002`, `<split>/0000.parquet`, or a word in the file or
- * folder name.
- */
+/** A path's split: `train-00000-of-00002`, `<split>/0000.parquet`, or a word in a file's or folder's name. */
 function splitOf(path: string): string {
   const parts = path.split('/').reverse();
   const shard = /^([\w.]+)-\d{5}-of-\d{5}/.exec(parts[0]!)?.[1];
@@ -71,7 +68,7 @@ export async function readCard(path: string): Promise<string> {
   try {
     return (await readRegularFile(path, MAX_CARD_BYTES)).toString('utf8');
   } catch (cause) {
-    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
+    throw badInput(`Cannot read ${path}: ${whyUnreadable(cause)}`, cause);
   }
 }
 
@@ -111,9 +108,7 @@ function cardSplits(
 function frontMatter(readme: string): Card {
   const yaml = /^\ufeff?---\r?\n([^]*?)\r?\n---/.exec(readme)?.[1];
   const refusal = (fault: unknown) =>
-    new AcoerError('BAD_INPUT', `the data set's README.md has invalid YAML: ${errorMessage(fault)}`, {
-      cause: fault,
-    });
+    badInput(`the data set's README.md has invalid YAML: ${errorMessage(fault)}`, fault);
   return ((yaml === undefined ? null : parseYaml(yaml, refusal, 'ignore')) ?? {}) as Card;
 }
 
@@ -170,8 +165,7 @@ function ofConfig({ splits, defaultConfig }: Layout, config: string | null, name
   if (config === '*') return splits;
   const wanted = config ?? defaultConfig;
   if (wanted === null) {
-    throw new AcoerError(
-      'BAD_CONFIG',
+    throw badUsage(
       `${name} has several configurations; choose one of ${listed(splits.map((split) => split.config))}`,
     );
   }
@@ -181,8 +175,7 @@ function ofConfig({ splits, defaultConfig }: Layout, config: string | null, name
   const stem = new RegExp(`^(?:.*/)?${wanted.replace(/[^\w]/g, '\\$&')}(?:[-_.][^/]*)?$`, 'i');
   const files = splits.flatMap((split) => split.files).filter((path) => stem.test(path));
   if (files.length > 0) return bySplit(wanted, files);
-  throw new AcoerError(
-    'BAD_CONFIG',
+  throw badUsage(
     `${name} has no configuration "${wanted}"; it has ${listed(splits.map((split) => split.config))}`,
   );
 }
@@ -215,7 +208,7 @@ export function chooseFiles(
 ): ChosenFiles | null {
   const dataFiles = paths.filter(holdsRows);
   if (dataFiles.length === 0) {
-    throw new AcoerError('BAD_INPUT', `${name} has no data files in a supported format (${FORMAT_NAMES})`);
+    throw badInput(`${name} has no data files in a supported format (${FORMAT_NAMES})`);
   }
   const sorted = [...dataFiles].sort();
   const layout = layoutOfCard(readme, sorted) ?? layoutOfPaths(sorted);
@@ -226,8 +219,7 @@ export function chooseFiles(
     (choice.orOnly && existing.length === 1 ? existing[0] : undefined);
   if (split === undefined) {
     if (choice.orNone === true) return null;
-    throw new AcoerError(
-      'BAD_CONFIG',
+    throw badUsage(
       `${name} has no split ${choice.splits.join(' or ')}; it has ${listed(existing) || 'none'}`,
     );
   }

@@ -1,6 +1,6 @@
 /** Data sets that the user's program brings: checked as they are taken, so that no fault reaches a step. */
 import { badArgument, needMethods, needObject, needString, shownValue } from '../base/border';
-import { AcoerError, errorMessage } from '../base/errors';
+import { AcoerError, badInput, errorMessage } from '../base/errors';
 import { isRecord } from '../base/json';
 import type { Problem } from '../base/types';
 import type { Dataset } from './load';
@@ -15,7 +15,7 @@ const TEXTS = [
 
 /** @throws BAD_INPUT naming the row and the field */
 function checkedProblem(what: string, index: number, value: unknown): Problem {
-  const bad = (fault: string) => new AcoerError('BAD_INPUT', `${what}.get(${index}) ${fault}.`);
+  const bad = (fault: string) => badInput(`${what}.get(${index}) ${fault}.`);
   if (!isRecord(value)) throw bad(`returned ${shownValue(value)}, not a problem`);
   if (typeof value['then'] === 'function') throw bad('returned a promise; it must return the problem itself');
   for (const [name, wanted, isRight] of TEXTS) {
@@ -49,7 +49,7 @@ export function givenDataset(what: string, given: unknown): Dataset {
         problem = dataset.get(index);
       } catch (cause) {
         if (cause instanceof AcoerError) throw cause;
-        throw new AcoerError('BAD_INPUT', `${what}.get(${index}) failed: ${errorMessage(cause)}`, { cause });
+        throw badInput(`${what}.get(${index}) failed: ${errorMessage(cause)}`, cause);
       }
       return checkedProblem(what, index, problem);
     },

@@ -1,6 +1,6 @@
 /** Files of a data set on the Hugging Face hub, through the cache that all tools share. */
 import { join } from 'node:path';
-import { AcoerError, errorMessage } from '../base/errors';
+import { badInput, errorMessage } from '../base/errors';
 import { type FetchOptions, fetchSnapshot } from '../hub';
 import type { DataFile } from './collect';
 import { chooseFiles, holdsRows, readCard, type SplitChoice } from './files';
@@ -61,10 +61,9 @@ async function listData({ repo, revision }: HubSource, options: HubOptions): Pro
   try {
     return await list(repo, PARQUET_COPY, options);
   } catch (error) {
-    throw new AcoerError(
-      'BAD_INPUT',
+    throw badInput(
       `${repo} has no data files in a supported format and no Parquet copy of them: ${errorMessage(error)}`,
-      { cause: error },
+      error,
     );
   }
 }

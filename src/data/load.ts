@@ -2,7 +2,7 @@
 import { badArgument, needObject, needSignal, needString } from '../base/border';
 import { readdir, stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
-import { AcoerError, whyUnreadable } from '../base/errors';
+import { AcoerError, badInput, badUsage, whyUnreadable } from '../base/errors';
 import { referenceRule } from '../judges';
 import type { Problem, Row } from '../base/types';
 import {
@@ -81,8 +81,7 @@ function splitChoice(spec: DatasetSpec, known: KnownDataset | null): SplitChoice
   }
   const split = spec.split === 'train' ? known.trainSplit : known.evalSplit;
   if (split !== null) return { config, splits: [split], orOnly: false };
-  throw new AcoerError(
-    'BAD_CONFIG',
+  throw badUsage(
     `${spec.name} is made for evaluation; to train on it anyway, set datasetSplit to ${known.evalSplit}.`,
   );
 }
@@ -90,8 +89,7 @@ function splitChoice(spec: DatasetSpec, known: KnownDataset | null): SplitChoice
 type HubOrPath = Extract<DatasetPlace, { kind: 'hub' | 'path' }>;
 
 function notHere(name: string): AcoerError {
-  return new AcoerError(
-    'BAD_INPUT',
+  return badInput(
     `The data set ${name} was in the memory of the training program; pass it again to train() as it was given (dataset or trainData, evalDataset or evalData). To evaluate, name other data with --benchmark.`,
   );
 }
@@ -107,15 +105,12 @@ async function locatePath(path: string, spec: DatasetSpec, choice: SplitChoice):
   const kind = await stat(path).catch((error: unknown) => {
     const where = isAbsolute(path) ? '' : ` (looked for in ${process.cwd()})`;
     const reason = `${whyUnreadable(error)}${where}`;
-    throw new AcoerError('BAD_INPUT', `Cannot read dataset ${path}: ${reason}`, { cause: error });
+    throw badInput(`Cannot read dataset ${path}: ${reason}`, error);
   });
   if (!kind.isDirectory()) {
     const asked = spec.splitName ?? spec.config ?? null;
     if (asked === null) return { files: [{ path, label: path }], split: null, pinned: null };
-    throw new AcoerError(
-      'BAD_CONFIG',
-      `${path} is a single file; it has no split or configuration "${asked}".`,
-    );
+    throw badUsage(`${path} is a single file; it has no split or configuration "${asked}".`);
   }
   const found = await readdir(path, { recursive: true, withFileTypes: true });
   const paths = found

@@ -1,7 +1,8 @@
 /** What a data set's name refers to: the embedded task, a known data set, a path, or an id on the hub. */
 import { existsSync } from 'node:fs';
 import { didYouMean } from '../config';
-import { AcoerError } from '../base/errors';
+import type { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import type { ColumnNames, GradingColumns } from './columns';
 import { FORMAT_NAMES, isDataFile } from './open';
 
@@ -86,8 +87,7 @@ const HUB_ID = /^[\w][\w.-]*\/[\w.-]+$/;
 function unknownName(name: string): AcoerError {
   const names = ['tiny', ...Object.keys(KNOWN_DATASETS)];
   const hint = didYouMean(name, names) || `; known names are ${names.join(', ')}`;
-  return new AcoerError(
-    'BAD_CONFIG',
+  return badUsage(
     `There is no data set "${name}"${hint}. You can also give org/name on the Hugging Face hub, or a file: ${FORMAT_NAMES}.`,
   );
 }
@@ -98,10 +98,7 @@ const MEMORY = 'memory:';
 /** The name of an in-memory data set in a run's configuration, so that no other is mistaken for it. */
 export const memoryName = (name: string): string => `${MEMORY}${name.replaceAll('+', 'and')}`;
 
-/**
- * Known names take precedence: write `./math` for a folder called `math`. Throws BAD_CONFIG for an unknown
- * name.
- */
+/** Known names go first: write `./math` for a folder called `math`. Throws BAD_CONFIG for an unknown name. */
 export function resolveDatasetName(name: string): DatasetPlace {
   if (name === 'tiny') return { kind: 'tiny' };
   if (name.startsWith(MEMORY)) return { kind: 'memory', name: name.slice(MEMORY.length) };

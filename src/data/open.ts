@@ -2,7 +2,8 @@
 import type { FileHandle } from 'node:fs/promises';
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { AcoerError, whyUnreadable } from '../base/errors';
+import type { AcoerError } from '../base/errors';
+import { badInput, whyUnreadable } from '../base/errors';
 import { checkRegularFile, openRegularFile } from '../base/regular-file';
 import { type ParquetFile, parquetRows } from '../parquet';
 import { readCsv } from './formats/csv';
@@ -19,7 +20,7 @@ export const FORMAT_NAMES = 'JSON Lines (.jsonl), JSON, CSV, TSV and Parquet, ea
 
 /** A failure of the file system or of gunzip, as one sentence. */
 function unreadable(file: string, error: unknown): AcoerError {
-  return new AcoerError('BAD_INPUT', `Cannot read ${file}: ${whyUnreadable(error)}`, { cause: error });
+  return badInput(`Cannot read ${file}: ${whyUnreadable(error)}`, error);
 }
 
 function textStream(file: FileHandle, zipped: boolean): Readable {
@@ -60,10 +61,7 @@ function readParquet(label: string, file: ParquetFile, choose: ColumnChoice): Ro
 export async function openRows(file: string, label: string, choose: ColumnChoice): Promise<RowReader> {
   const match = FORMAT.exec(file);
   if (match === null) {
-    throw new AcoerError(
-      'BAD_INPUT',
-      `${label} has an unknown file extension; supported formats are ${FORMAT_NAMES}`,
-    );
+    throw badInput(`${label} has an unknown file extension; supported formats are ${FORMAT_NAMES}`);
   }
   const zipped = match[2] !== undefined;
   switch (match[1]!.toLowerCase()) {

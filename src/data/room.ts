@@ -1,6 +1,6 @@
 /** Bounds the memory that problems take: without room on the heap, V8 ends the process. */
 import { getHeapStatistics } from 'node:v8';
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { megabytes } from '../base/text';
 import type { Problem } from '../base/types';
 
@@ -24,8 +24,7 @@ export class Room {
     const texts = [id, question, gold ?? '', row ?? '', ...before.map(({ content }) => content)];
     this.left -= texts.reduce((sum, text) => sum + textBytes(text), PROBLEM_BYTES);
     if (this.left >= 0) return;
-    throw new AcoerError(
-      'BAD_INPUT',
+    throw badInput(
       `${at}: the problems up to here fill half of the memory that Node may use (${megabytes(this.limit)}); give it more with NODE_OPTIONS=--max-old-space-size=<MB>, or use less data.`,
     );
   }

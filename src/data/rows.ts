@@ -11,10 +11,7 @@ export type SourceRow =
 export interface RowReader {
   /** What `number` counts: `problems.jsonl line 3`, `problems.parquet row 3`. */
   unit: 'line' | 'row';
-  /**
-   * Rows in order. An unreadable row is yielded as `problem`; an error after which the file cannot be read
-   * further throws.
-   */
+  /** Rows in order; an unreadable one has `problem`. An error after which the file cannot be read throws. */
   rows(): AsyncGenerator<SourceRow, void>;
 }
 

@@ -1,7 +1,8 @@
 /** The problems a run trains on and those it is evaluated on, which never share a question. */
 import { realpathSync } from 'node:fs';
 import type { Config } from '../config';
-import { AcoerError } from '../base/errors';
+import type { AcoerError } from '../base/errors';
+import { badInput, badUsage } from '../base/errors';
 import { evalSpec, trainSpec } from './config';
 import { heldOutCount, holdOut, SMALLEST, without } from './hold-out';
 import type { HubOptions } from './hub';
@@ -134,16 +135,12 @@ function tooFew(reason: string, pool: Dataset): AcoerError {
     heldOutCount(pool.size) === 0
       ? `${count} too few to hold some out (at least ${SMALLEST})`
       : `its ${pool.size} problems have too few different questions to hold some out`;
-  return new AcoerError(
-    'BAD_CONFIG',
+  return badUsage(
     `${reason}, and ${few}; name evalDataset, or set evalProblems and evalSampledProblems to 0.`,
   );
 }
 
-/**
- * The embedded task's evaluation problems differ from its training problems by construction; those are too
- * many to compare.
- */
+/** The embedded task's evaluation problems, too many to compare, differ from those for training by design. */
 const madeApart = ({ dataset, evalDataset }: Config, { trainData, evalData }: GivenData): boolean =>
   dataset === 'tiny' &&
   (evalDataset ?? 'tiny') === 'tiny' &&
@@ -151,8 +148,7 @@ const madeApart = ({ dataset, evalDataset }: Config, { trainData, evalData }: Gi
   evalData === undefined;
 
 function nothingLeft(whole: Dataset, evalData: Dataset): AcoerError {
-  return new AcoerError(
-    'BAD_INPUT',
+  return badInput(
     `Nothing is left to train on: all ${whole.size} problems of ${whole.name} are also in the evaluation data ${evalData.name}; name another evalDataset.`,
   );
 }

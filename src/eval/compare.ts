@@ -1,5 +1,5 @@
 /** Paired comparison of two evaluations of the same problems: is B better than A, and does it think less? */
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { bootstrap, type BootstrapOptions, bootstrapP, interval, type Interval } from './bootstrap';
 import { byProblem, type ProblemRows } from './problems';
 import { type EvalRow, per1kTokens } from './summary';
@@ -77,16 +77,12 @@ function pairUp(a: readonly ProblemRows[], b: readonly ProblemRows[]): Pair[] {
     return other === undefined ? [] : [[group, other]];
   });
   if (pairs.length === 0) {
-    throw new AcoerError(
-      'BAD_INPUT',
-      'The two evaluations have no problem in common, neither by id nor by position.',
-    );
+    throw badInput('The two evaluations have no problem in common, neither by id nor by position.');
   }
   const wrong = pairs.find(([[x], [y]]) => (x.gold ?? '').trim() !== (y.gold ?? '').trim());
   if (wrong !== undefined) {
     const [[x], [y]] = wrong;
-    throw new AcoerError(
-      'BAD_INPUT',
+    throw badInput(
       `Problem ${x.problemId} has the reference answer ${JSON.stringify(x.gold)} in A but ${JSON.stringify(y.gold)} in B; the two evaluations must be of the same problems.`,
     );
   }

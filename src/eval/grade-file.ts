@@ -1,7 +1,7 @@
 /** Grades a file of completions without a model. */
 import type { Dataset } from '../data';
 import { openRows } from '../data/open';
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { measureThinking, type Tokenizer } from '../tokenizer';
 import type { Grade } from '../judges';
 import type { Grading, Problem, Row, Verdict } from '../base/types';
@@ -146,8 +146,7 @@ async function* ungraded(
   const numbering = new Numbering();
   const once = new Once();
   for await (const row of reader.rows()) {
-    const fail = (what: string) =>
-      new AcoerError('BAD_INPUT', `${path} ${reader.unit} ${row.number}: ${what}.`);
+    const fail = (what: string) => badInput(`${path} ${reader.unit} ${row.number}: ${what}.`);
     if ('problem' in row) throw fail(row.problem);
     try {
       const found = readFileRow(row.values);
@@ -210,6 +209,6 @@ export async function gradeFile(path: string, options: GradeFileOptions): Promis
     while (running.size >= 2 * grader.concurrency) await Promise.race(running);
   }
   await Promise.all(running);
-  if (graded === 0) throw new AcoerError('BAD_INPUT', `${path} contains no completions.`);
+  if (graded === 0) throw badInput(`${path} contains no completions.`);
   return parts.flat();
 }

@@ -1,6 +1,6 @@
 /** Completions as lines of a file, with the columns of a run's completion tables. */
 import { z } from 'zod';
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { VERDICT_STATUSES } from '../base/types';
 import type { EvalCompletion } from './evaluate';
 import type { EvalRow } from './summary';
@@ -59,10 +59,7 @@ export function storedRow(values: Record<string, unknown>, where: string): EvalR
   const parsed = line.safeParse(values);
   if (!parsed.success) {
     const column = parsed.error.issues[0]!.path.join('.');
-    throw new AcoerError(
-      'BAD_INPUT',
-      `${where} is not a row of an evaluation: see its ${column}. Remove the line to continue.`,
-    );
+    throw badInput(`${where} is not a row of an evaluation: see its ${column}. Remove the line to continue.`);
   }
   const row = parsed.data;
   return {

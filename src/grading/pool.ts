@@ -15,10 +15,7 @@ export interface GradingItem {
   pred: string;
   /** Under math_verify's option names; the caller checks them (`optionsFromConfig`). */
   config?: unknown;
-  /**
-   * `boxed`: the paper's protocol; `last-box`: the authors' code. Both are `verifyCompletion` and take no
-   * `config`.
-   */
+  /** `boxed`: the paper's protocol; `last-box`: the authors' code. Both take no `config`. */
   preset?: PresetName | 'boxed' | 'last-box';
   /** What the data set says about judging its answers. */
   grading?: Grading;
@@ -164,10 +161,7 @@ export class VerifierPool {
     this.dispatch();
   }
 
-  /**
-   * Handles a process that died or is too slow: kills it and retries its pairs one by one to find the one at
-   * fault.
-   */
+  /** Kills a process that died or is too slow, and retries its pairs one by one to find the one at fault. */
   private lost(worker: Worker): void {
     const at = this.workers.indexOf(worker);
     if (at < 0) return;

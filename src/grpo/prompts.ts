@@ -1,4 +1,4 @@
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { Pace } from '../base/pace';
 import { renderPrompt } from '../tokenizer';
 import type { Prompt } from '../base/types';
@@ -28,7 +28,7 @@ export async function nextPrompts(
   for (; prompts.length < count; position++) {
     if (skippedRows.size >= order.size) {
       const message = `Every prompt of ${dataset.name} has more than ${promptLimit} tokens.`;
-      throw new AcoerError('BAD_CONFIG', message);
+      throw badUsage(message);
     }
     const row = order.rowAt(position);
     if (skippedRows.has(row)) continue;

@@ -1,6 +1,7 @@
 /** Asks the hub for its JSON answers, bounded in size, number and time. */
 import type { z } from 'zod';
-import { AcoerError } from '../base/errors';
+import type { AcoerError } from '../base/errors';
+import { hubError } from '../base/errors';
 import { isRecord, shownJson } from '../base/json';
 import { readText } from './body';
 import { type Repo, repoText } from './names';
@@ -71,8 +72,7 @@ function nextPage(response: Response): string | null {
 }
 
 function badListing({ repo, settings }: HubRequest, why: string): AcoerError {
-  return new AcoerError(
-    'HUB',
+  return hubError(
     `The list of files of ${repoText(repo)} from ${settings.endpoint} ${why}; check that HF_ENDPOINT is a Hugging Face hub.`,
   );
 }

@@ -5,7 +5,8 @@ import { createHash, type Hash } from 'node:crypto';
 import { rename, rm, statfs, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AcoerError, errorCode } from '../base/errors';
+import type { AcoerError } from '../base/errors';
+import { errorCode, hubError } from '../base/errors';
 import { makeFolders } from '../base/folders';
 import { openRegularFile } from '../base/regular-file';
 import { gigabytes, megabytes } from '../base/text';
@@ -142,19 +143,17 @@ function wrongContent({ request, file }: BlobDownload, from: Response | null): A
   const kind = file.sha256 === null ? 'git id' : 'SHA-256';
   const type = from?.headers.get('content-type') ?? 'no content type';
   const source = from === null ? '' : ` from ${hostOf(from, request)} (${type})`;
-  return new AcoerError(
-    'HUB',
+  return hubError(
     `${file.path} of ${repoText(request.repo)} arrived${source} with a different ${kind} or size than ${request.settings.endpoint} lists; ` +
       'it was discarded: run the same command again, and if that does not help, look for a login page, proxy or mirror that changes files.',
   );
 }
 
 function diskFull({ request, file, blob }: BlobDownload, missing: number, cause?: unknown): AcoerError {
-  return new AcoerError(
-    'HUB',
+  return hubError(
     `No space left in ${dirname(blob)} for ${file.path} of ${repoText(request.repo)}, which needs ${sizeText(missing)} more; ` +
       'free some, or set HF_HOME to a folder on another disk, and run the same command again.',
-    { cause },
+    cause,
   );
 }
 

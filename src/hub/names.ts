@@ -1,5 +1,5 @@
 /** Names on the hub: `org/name`, a revision, and their places in URLs and in the cache. */
-import { AcoerError } from '../base/errors';
+import { hubError } from '../base/errors';
 
 export type RepoType = 'model' | 'dataset';
 
@@ -37,13 +37,10 @@ export function splitRevision(text: string): { id: string; revision?: string } {
 /** Throws HUB for an invalid name, which could escape from the cache's folder. */
 export function checkedRepo(type: RepoType, id: string, revision = 'main'): Repo {
   if (!isRepoId(id)) {
-    throw new AcoerError('HUB', `${id} is not a name on the Hugging Face hub; write it as org/name.`);
+    throw hubError(`${id} is not a name on the Hugging Face hub; write it as org/name.`);
   }
   if (!REVISION.test(revision) || revision.split('/').some((part) => /^\.+$/.test(part))) {
-    throw new AcoerError(
-      'HUB',
-      `${id}: "${revision}" cannot be a revision; put a branch, a tag or a commit after the @.`,
-    );
+    throw hubError(`${id}: "${revision}" cannot be a revision; put a branch, a tag or a commit after the @.`);
   }
   return { type, id, revision };
 }

@@ -65,10 +65,7 @@ async function partialsOf(blob: string): Promise<PartialEntry[]> {
 
 export type Claim = { path: string } | { busy: { bytes: number } };
 
-/**
- * A path to write to, which may already have the first bytes; or the progress of another process with this
- * blob.
- */
+/** A path to write to, perhaps with the first bytes there; or another process's progress with this blob. */
 export async function claimPartial(blob: string): Promise<Claim> {
   const partials = await partialsOf(blob);
   const busy = partials.find((partial) => partial.busy);
@@ -94,10 +91,7 @@ async function takeOver(partials: readonly PartialEntry[], path: string): Promis
   return false;
 }
 
-/**
- * Gives up a claim, so that any process, including this one, can resume the file at once. Deletes an empty
- * file.
- */
+/** Gives up a claim, so that any process, this one too, can resume the file. Deletes an empty file. */
 export async function releasePartial(blob: string, path: string): Promise<void> {
   try {
     if ((await stat(path)).size === 0) await rm(path);

@@ -3,7 +3,7 @@
  * work too. Node's own fetch supports these variables only from Node 24 on, and only on request.
  */
 import type { EnvHttpProxyAgent } from 'undici';
-import { AcoerError } from '../base/errors';
+import { hubError } from '../base/errors';
 
 type Environment = Record<string, string | undefined>;
 
@@ -45,8 +45,7 @@ function readAddress(env: Environment, name: string): string {
     const { protocol, username, password } = new URL(address);
     if (/^https?:$/.test(protocol) && isEncoded(username + password)) return address;
   }
-  throw new AcoerError(
-    'HUB',
+  throw hubError(
     `${found} is ${withoutCredentials(value)}; it must be the address of an HTTP proxy such as http://proxy.example:3128, with % in a password written as %25.`,
   );
 }

@@ -1,5 +1,6 @@
 /** What a server said instead of giving what was asked for, as one sentence that says what to do. */
-import { AcoerError } from '../base/errors';
+import type { AcoerError } from '../base/errors';
+import { hubError } from '../base/errors';
 import { isRecord } from '../base/json';
 import { printableLine } from '../base/printable';
 import { readText } from './body';
@@ -32,8 +33,7 @@ export const bodyText = (response: Response, text: string): string =>
 
 /** Something answered that does not speak the hub's protocol: a login page, a proxy, another server. */
 export function notTheHub(request: HubRequest, response: Response, got: string): AcoerError {
-  return new AcoerError(
-    'HUB',
+  return hubError(
     `${hostOf(response, request)} answered the request for ${request.path ?? repoText(request.repo)} with ${got}, which is no answer of a Hugging Face hub; ` +
       'if this network has a login page or a proxy, log in or set HTTPS_PROXY, otherwise check HF_ENDPOINT, and run the same command again.',
   );
@@ -90,5 +90,5 @@ export async function refusal(request: HubRequest, response: Response): Promise<
       return `${hub} refuses access to ${name}${said && ` (${said})`}: ${accessAdvice(request)}.`;
     return `${hub} answered ${status} to the request for ${path ?? name}${said && ` (${said})`}; try again later or set HF_ENDPOINT to a mirror.`;
   })();
-  return new AcoerError('HUB', sentence);
+  return hubError(sentence);
 }

@@ -1,6 +1,7 @@
 /** Lost connections: what they are, how long to wait before another attempt, and when to give up. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AcoerError, errorCode, errorMessage } from '../base/errors';
+import type { AcoerError } from '../base/errors';
+import { errorCode, errorMessage, hubError } from '../base/errors';
 import { repoText, type Repo } from './names';
 import { proxyAdvice } from './proxy';
 import type { HubSettings } from './settings';
@@ -78,9 +79,8 @@ export function reasonOf(error: unknown): string {
 export function unreachable(request: HubRequest, lost: ConnectionLost, kept: string): AcoerError {
   const { settings, repo, path } = request;
   const what = path === undefined ? repoText(repo) : `${path} of ${repoText(repo)}`;
-  return new AcoerError(
-    'HUB',
+  return hubError(
     `Cannot fetch ${what} from ${settings.endpoint} (${lost.message}); ${kept}check the network${proxyAdvice(settings.proxy, settings.endpoint)} or HF_ENDPOINT and run the same command again.`,
-    { cause: lost },
+    lost,
   );
 }

@@ -1,7 +1,7 @@
 /** Settings of the hub from the environment variables that the Python tools use. */
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { AcoerError, errorCode, whyUnreadable } from '../base/errors';
+import { errorCode, hubError, whyUnreadable } from '../base/errors';
 import { readTextSync } from '../base/regular-file';
 import { readProxySettings, type ProxySettings } from './proxy';
 
@@ -33,10 +33,9 @@ function homeFolder(): string {
   try {
     return homedir();
   } catch (cause) {
-    throw new AcoerError(
-      'HUB',
+    throw hubError(
       'There is no home folder for the Hugging Face cache: this user has no HOME and no passwd entry; set HF_HOME to a folder.',
-      { cause },
+      cause,
     );
   }
 }
@@ -60,8 +59,7 @@ function readToken(env: Environment): string | null {
         isSet(env.HF_TOKEN_PATH) ? expandPath(env.HF_TOKEN_PATH, env) : join(hubHome(env), 'token'),
       );
   if (token !== null && !/^[\x21-\x7e]+$/.test(token)) {
-    throw new AcoerError(
-      'HUB',
+    throw hubError(
       'The Hugging Face token contains a space or another character that no token has; set HF_TOKEN again.',
     );
   }
@@ -77,24 +75,20 @@ function readTokenFile(path: string): string | null {
     return text === '' ? null : text;
   } catch (error) {
     if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return null;
-    throw new AcoerError('HUB', `Cannot read the token file ${path}: ${whyUnreadable(error)}`, {
-      cause: error,
-    });
+    throw hubError(`Cannot read the token file ${path}: ${whyUnreadable(error)}`, error);
   }
 }
 
 function readEndpoint(env: Environment): string {
   const endpoint = (isSet(env.HF_ENDPOINT) ? env.HF_ENDPOINT.trim() : DEFAULT_ENDPOINT).replace(/\/+$/, '');
   if (endpoint.includes('@')) {
-    throw new AcoerError(
-      'HUB',
+    throw hubError(
       'HF_ENDPOINT contains a user name or password (an @), not shown here; give the address alone, and a token in HF_TOKEN.',
     );
   }
   const isAddress = URL.canParse(endpoint) && /^https?:$/.test(new URL(endpoint).protocol);
   if (isAddress && !/[?#]/.test(endpoint)) return endpoint;
-  throw new AcoerError(
-    'HUB',
+  throw hubError(
     `HF_ENDPOINT is ${endpoint.replace(/[?#].*$/s, '...')}; it must be an address such as ${DEFAULT_ENDPOINT}.`,
   );
 }
@@ -104,8 +98,7 @@ function readSilence(env: Environment): number {
     ? Number(env.HF_HUB_DOWNLOAD_TIMEOUT)
     : DEFAULT_SILENCE_SECONDS;
   if (seconds > 0 && seconds < 1e6) return 1000 * seconds;
-  throw new AcoerError(
-    'HUB',
+  throw hubError(
     `HF_HUB_DOWNLOAD_TIMEOUT is ${env.HF_HUB_DOWNLOAD_TIMEOUT}; it must be a number of seconds above 0.`,
   );
 }

@@ -1,6 +1,6 @@
 /** A commit of a repository, or the wanted part of it, as a folder in the shared cache. */
 import { join } from 'node:path';
-import { AcoerError, errorCode } from '../base/errors';
+import { AcoerError, errorCode, hubError } from '../base/errors';
 import { askCommit, askFiles } from './answers';
 import { RepoCache } from './cache';
 import { downloadBlob } from './download';
@@ -63,8 +63,7 @@ async function listTree({ cache, request }: Fetch, commit: string): Promise<Remo
 function nothingWanted({ settings, repo }: Fetch, paths: readonly string[]): AcoerError {
   const shown = paths.slice(0, 8).join(', ');
   const more = paths.length > 8 ? ` and ${paths.length - 8} more` : '';
-  return new AcoerError(
-    'HUB',
+  return hubError(
     `${repoText(repo)} has none of the required files; it has ${shown === '' ? 'nothing' : shown}${more}. ` +
       `See ${repoPage(settings.endpoint, repo)}/tree/${repo.revision}.`,
   );
@@ -168,7 +167,7 @@ function cacheTrouble({ settings }: Fetch, error: unknown): unknown {
     code === 'ENOSPC' || code === 'EDQUOT'
       ? `No space left for ${where}; free some, or set HF_HOME to another disk.`
       : `Cannot write ${where} (${code}); set HF_HOME to a writable folder.`;
-  return new AcoerError('HUB', sentence, { cause: error });
+  return hubError(sentence, error);
 }
 
 /**
@@ -196,8 +195,7 @@ export async function fetchSnapshot(repo: string, options: FetchOptions): Promis
     if (!settings.offline) return await fetchOnline(fetch);
     const cached = await fromCache(fetch);
     if (cached !== null) return cached;
-    throw new AcoerError(
-      'HUB',
+    throw hubError(
       `${repoText(checked)} is not complete in the cache ${join(settings.cacheDirectory)}, and HF_HUB_OFFLINE is set; unset it to fetch the files.`,
     );
   } catch (error) {

@@ -1,6 +1,6 @@
 /** A judge of the user's: a function, in this process or in the thread of a module. */
 import { isPromise, type Work } from '../base/deadline';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { isRecord, shownJson } from '../base/json';
 import type { Problem, Row, Thinking, Verdict } from '../base/types';
 import { answerText } from './answer';
@@ -69,7 +69,7 @@ export const ANY_REFERENCE = { needsGold: false, readsGold: () => true };
 
 export function judgeOf(name: string, judge: JudgeFunction, params: JudgeParameters): Judge {
   if (typeof judge !== 'function') {
-    throw new AcoerError('BAD_CONFIG', `The judge ${name} must be a function, not ${shownJson(judge)}.`);
+    throw badUsage(`The judge ${name} must be a function, not ${shownJson(judge)}.`);
   }
   return {
     name,

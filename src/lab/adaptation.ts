@@ -1,7 +1,4 @@
-/**
- * What a reward's state does in training: where it settles, and whether it relieves the pressure when
- * accuracy falls.
- */
+/** What a reward's state does in training: where it settles, and whether it yields when accuracy falls. */
 import { mean } from '../base/statistics';
 import type { Group } from '../base/types';
 import { answersOf } from './pressure';

@@ -1,5 +1,5 @@
 /** Which groups a model of a given accuracy produces: appendix F of the ACOER paper. */
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import type { CompositionRow } from './types';
 
 /** The paper's accuracies: hard and moderate tasks (appendix F) and its base model on MATH-500 (table 4). */
@@ -21,10 +21,7 @@ export function binomial(n: number, k: number, p: number): number {
 export function compositionRow(accuracy: number, groupSize: number): CompositionRow {
   if (!(accuracy >= 0 && accuracy <= 1) || !Number.isInteger(groupSize) || groupSize < 2) {
     const found = `${accuracy} and ${groupSize}`;
-    throw new AcoerError(
-      'BAD_CONFIG',
-      `A group needs an accuracy from 0 to 1 and at least 2 answers, not ${found}.`,
-    );
+    throw badUsage(`A group needs an accuracy from 0 to 1 and at least 2 answers, not ${found}.`);
   }
   const allCorrect = accuracy ** groupSize;
   const allIncorrect = (1 - accuracy) ** groupSize;

@@ -1,7 +1,7 @@
 /** The reward lab: what a reward does to a group, without training. */
 import { needObject } from '../base/border';
 import { resolve } from 'node:path';
-import { AcoerError } from '../base/errors';
+import { badInput, badUsage } from '../base/errors';
 import { didYouMean } from '../config/nearest';
 import { shownJson } from '../base/json';
 import { openRewardModule } from '../life/modules/reward-module';
@@ -75,21 +75,18 @@ function chosenNames({ rewards, rewardModules = {} }: LabOptions): string[] {
   const modules = Object.keys(rewardModules);
   const taken = modules.find(isBuiltIn);
   if (taken !== undefined) {
-    throw new AcoerError('BAD_CONFIG', `rewardModules.${taken} is built in; choose another name`);
+    throw badUsage(`rewardModules.${taken} is built in; choose another name`);
   }
   const nameless = Object.entries<unknown>(rewardModules).find(([, file]) => typeof file !== 'string');
   if (nameless !== undefined) {
-    throw new AcoerError('BAD_CONFIG', `rewardModules.${nameless[0]} must name a JavaScript file.`);
+    throw badUsage(`rewardModules.${nameless[0]} must name a JavaScript file.`);
   }
   const known = [...new Set([...listRewards().map(({ name }) => name), ...modules])];
   const names = [...new Set(rewards ?? known)];
   const unknown = names.find((name) => !known.includes(name));
   if (names.length > 0 && unknown === undefined) return names;
   const why = unknown === undefined ? 'No reward was named' : `Unknown reward ${shownJson(unknown)}`;
-  throw new AcoerError(
-    'BAD_CONFIG',
-    `${why}${didYouMean(unknown ?? '', known)} (known: ${known.join(', ')})`,
-  );
+  throw badUsage(`${why}${didYouMean(unknown ?? '', known)} (known: ${known.join(', ')})`);
 }
 
 interface Source {
@@ -103,10 +100,10 @@ function sourceOf({ completions, synthetic, observe }: LabOptions, settings: Lab
     const given = { ...syntheticDefaults(maxLength), ...synthetic, maxLength };
     return { population: syntheticPopulation(given), batches: null };
   }
-  if (completions.length === 0) throw new AcoerError('BAD_INPUT', 'There are no recorded completions.');
+  if (completions.length === 0) throw badInput('There are no recorded completions.');
   const sources = new Set(completions.map(({ source }) => source));
   if (observe === true && sources.size > 1) {
-    throw new AcoerError('BAD_CONFIG', `A state can follow the steps of one run, not of ${sources.size}.`);
+    throw badUsage(`A state can follow the steps of one run, not of ${sources.size}.`);
   }
   const batches = recordedBatches(completions, settings);
   const groupSize = maximum(batches[0]!.groups.map((group) => group.rollouts.length));
@@ -160,10 +157,7 @@ async function examine(
   return { name: reward.name, state, ...report, recorded };
 }
 
-/**
- * Opens the chosen rewards, those from files in their own threads. The caller closes them, even when this
- * fails half-way.
- */
+/** Opens the chosen rewards, files in their own threads. The caller closes them, also after a failure. */
 async function openChosen(options: LabOptions, settings: LabSettings, opened: BoundReward[]): Promise<void> {
   const names = chosenNames(options);
   const params = parametersOf(names, { shared: options.params ?? {}, own: options.rewardParams ?? {} });

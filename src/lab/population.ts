@@ -1,5 +1,5 @@
 /** Where the lab's groups come from: synthetic or recorded distributions of lengths. */
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { mean, quantileOfSorted, sampleStd } from '../base/statistics';
 import { normalsOf, streamSeed, uniformStream } from '../base/rng';
 import type { Rollout } from '../base/types';
@@ -65,7 +65,7 @@ function drawLength(
     if (length >= 1 && length <= longest) return length;
   }
   const message = `Lengths with mean ${center} and standard deviation ${std} are almost never between 1 and ${longest} tokens, the room the limit leaves for thinking; change them, or raise --max-length.`;
-  throw new AcoerError('BAD_CONFIG', message);
+  throw badUsage(message);
 }
 
 /** Groups with normally distributed lengths; depends on the seed alone. */

@@ -1,5 +1,5 @@
 /** Batches of recorded answers, and what a reward gives them. */
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { mean } from '../base/statistics';
 import type { BoundReward } from '../rewards/types';
 import type { Group } from '../base/types';
@@ -73,8 +73,7 @@ export function recordedBatches(
     const { source = '', step, group, totalTokens } = completion;
     if (totalTokens > maxLength) {
       const where = `step ${step}, group ${group}`;
-      throw new AcoerError(
-        'BAD_INPUT',
+      throw badInput(
         `A completion of ${totalTokens} tokens (${where}) is longer than the limit of ${maxLength}; pass the run's limit with --max-length.`,
       );
     }
@@ -99,8 +98,7 @@ function batchFrom(
     const groups = all.map((members, index) => groupFrom(members, index, maxLength));
     return { step, groups, names: [...byName.keys()] };
   }
-  throw new AcoerError(
-    'BAD_INPUT',
+  throw badInput(
     `Group ${lonely[0]!.group} of step ${step} has one completion; an advantage needs at least two.`,
   );
 }

@@ -78,10 +78,7 @@ export function withRollout(scene: Scene, index: number, rollout: Rollout): Scen
 /** A batch of one group. */
 export const sceneOf = (group: Group, step = 0): Scene => ({ batch: [group], own: 0, step });
 
-/**
- * Number of correct answers in the mixed group: the nearest to the accuracy that leaves at least one of each
- * class.
- */
+/** Correct answers in the mixed group: nearest to the accuracy, but at least one of each class. */
 export const mixedCorrectCount = ({ accuracy, groupSize }: Population): number =>
   Math.min(Math.max(Math.round(accuracy * groupSize), 1), groupSize - 1);
 

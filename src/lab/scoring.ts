@@ -1,5 +1,5 @@
 /** Rewards and advantages of a group, computed as in the training loop. */
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { computeAdvantages } from '../grpo/advantages';
 import { observeBatch, scoreCalls } from '../grpo/rewards';
 import type { Group } from '../base/types';
@@ -25,10 +25,7 @@ async function groupRewards(subject: Subject, scene: Scene, group: Group): Promi
   });
 }
 
-/**
- * The rewards that an advantage depends on: with scale `batch` those of every group, else only its own
- * group's.
- */
+/** The rewards that an advantage depends on: with scale `batch` every group's, else its own group's only. */
 async function scaledTogether(
   subject: Subject,
   scene: Scene,
@@ -38,8 +35,7 @@ async function scaledTogether(
     return { rewards: await groupRewards(subject, scene, own), start: 0 };
   }
   if (scene.batch.some((group) => group.rollouts.length !== own.rollouts.length)) {
-    throw new AcoerError(
-      'BAD_INPUT',
+    throw badInput(
       `The groups of step ${scene.step} differ in size, so advantages cannot be scaled by the batch; choose scale group or none.`,
     );
   }
@@ -66,10 +62,7 @@ export async function scoreScene(subject: Subject, scene: Scene): Promise<Scored
   };
 }
 
-/**
- * The state after a batch, advanced as in the training loop. @throws REWARD_FAILED naming the reward and the
- * step
- */
+/** The state after a batch, advanced as in training. @throws REWARD_FAILED naming the reward and the step */
 export async function observeGroups(
   { reward, settings }: Subject,
   state: unknown,

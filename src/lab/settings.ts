@@ -1,6 +1,7 @@
 /** Parameters and states that apply to several rewards. */
 import { didYouMean } from '../config/nearest';
-import { AcoerError } from '../base/errors';
+import type { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { isRecord, shownJson } from '../base/json';
 import { listRewards } from '../rewards';
 import type { BoundReward } from '../rewards/types';
@@ -11,7 +12,7 @@ type Values = Readonly<Record<string, unknown>>;
 function unknownName(kind: string, name: string, known: readonly string[]): AcoerError {
   const list = known.length === 0 ? 'there is none' : `known: ${known.join(', ')}`;
   const message = `None of these rewards has the ${kind} ${name}${didYouMean(name, known)} (${list})`;
-  return new AcoerError('BAD_CONFIG', message);
+  return badUsage(message);
 }
 
 export interface Parameters {
@@ -29,12 +30,12 @@ export function parametersOf(names: readonly string[], { shared, own }: Paramete
   const stranger = Object.keys(own).find((name) => !names.includes(name));
   if (stranger !== undefined) {
     const message = `rewardParams.${stranger}: that reward is not among the chosen ones${didYouMean(stranger, names)}`;
-    throw new AcoerError('BAD_CONFIG', message);
+    throw badUsage(message);
   }
   for (const [name, values] of Object.entries<unknown>(own)) {
     if (isRecord(values)) continue;
     const message = `rewardParams.${name} must hold parameters, not ${shownJson(values)}`;
-    throw new AcoerError('BAD_CONFIG', `${message}; write rewardParams.${name}.PARAMETER=VALUE.`);
+    throw badUsage(`${message}; write rewardParams.${name}.PARAMETER=VALUE.`);
   }
   const defaults = new Map(listRewards().map((definition) => [definition.name, definition.defaults]));
   const has = (name: string) => Object.keys(defaults.get(name) ?? {});
@@ -64,10 +65,7 @@ export function checkState(bound: readonly BoundReward[], settings: LabSettings,
       // null is a number or a list that is not known yet.
       if (there === undefined || there === null || value === null || kindOf(there) === kindOf(value))
         continue;
-      throw new AcoerError(
-        'BAD_CONFIG',
-        `State value ${name} must be of kind ${kindOf(there)}, not ${shownJson(value)}.`,
-      );
+      throw badUsage(`State value ${name} must be of kind ${kindOf(there)}, not ${shownJson(value)}.`);
     }
   }
 }

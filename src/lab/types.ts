@@ -122,10 +122,7 @@ export interface LengthCurve {
   advantage: number[];
 }
 
-/**
- * `none`: length has no effect; `steps`: only jumps between flat parts; `continuous`: there is a slope
- * somewhere.
- */
+/** `none`: length has no effect; `steps`: jumps between flat parts; `continuous`: a slope somewhere. */
 export type SignalForm = 'none' | 'steps' | 'continuous';
 
 export interface LengthSignal {
@@ -149,10 +146,7 @@ export interface Adaptation {
 export interface GroupSpread {
   /** Standard deviation (Bessel). */
   std: number;
-  /**
-   * Derivative of `std` with respect to the logarithm of the length weight; equal to `std` when the spread
-   * comes from length alone.
-   */
+  /** Derivative of `std` by the logarithm of the length weight; `std` itself when length alone spreads it. */
   growth: number;
 }
 

@@ -1,5 +1,5 @@
 /** Resuming a run: which settings may differ from those its steps were made with. */
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 
 const EFFECTS = {
   nothing: '',
@@ -102,14 +102,12 @@ export function allowedChanges<Settings extends { maxSteps: number | null }>(
   );
   if (refused.length > 0) {
     const list = refused.map(({ text }) => text).join(', ');
-    throw new AcoerError(
-      'BAD_CONFIG',
+    throw badUsage(
       `A resumed run cannot change ${list}: the steps made so far depend on it. It can change ${free.join(', ')}. For other changes, ${otherwise(run, step)}`,
     );
   }
   if (after.maxSteps !== null && after.maxSteps < step) {
-    throw new AcoerError(
-      'BAD_CONFIG',
+    throw badUsage(
       `A resumed run cannot change maxSteps to ${after.maxSteps}: it has already made ${step} steps.`,
     );
   }

@@ -1,5 +1,5 @@
 /** Fingerprints of what a run trusts to stay the same, how they are compared, and what made a checkpoint. */
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { listed } from '../base/text';
 import type { Fingerprints } from '../models';
 import type { Tokenizer } from '../tokenizer';
@@ -36,8 +36,6 @@ export function changed(before: Fingerprints | null, now: Fingerprints | null): 
   return [...names].filter((name) => before[name] !== now?.[name]);
 }
 
-export const refused = (message: string) => new AcoerError('BAD_INPUT', message);
-
 /**
  * @param step of the checkpoint
  * @param names of the files that are others now
@@ -52,7 +50,7 @@ export function checkModelFolder(
 ): void {
   if (names.length === 0) return;
   const [have, them] = names.length > 1 ? ['have', 'them'] : ['has', 'it'];
-  throw refused(
+  throw badInput(
     `${listed(names)} in ${directory} ${have} changed since the checkpoint of step ${step}, whose adapter was trained on what was there before; ${advice(them)}.`,
   );
 }

@@ -1,7 +1,7 @@
 /** Losses: their registry, their parameters and the weights of their tokens. */
 import { z } from 'zod';
 import { bindParameters } from '../config/parameters';
-import { AcoerError, errorMessage } from '../base/errors';
+import { AcoerError, badUsage, errorMessage } from '../base/errors';
 import { shownValue } from '../base/border';
 import { isRecord } from '../base/json';
 import { findLoss, isBuiltInLoss, listLosses } from './registry';
@@ -23,7 +23,7 @@ export function resolveLoss(name: string, given: Readonly<Record<string, unknown
   const loss = findLoss(name);
   if (loss === undefined) {
     const known = listLosses().map((one) => one.name);
-    throw new AcoerError('BAD_CONFIG', `Unknown loss "${name}" (known: ${known.join(', ')})`);
+    throw badUsage(`Unknown loss "${name}" (known: ${known.join(', ')})`);
   }
   const parameters = bindParameters(`lossParams.${name}`, z.strictObject(loss.parameters), given);
   const bound: BoundLoss = {

@@ -1,7 +1,7 @@
 /** The known losses: TRL's eight and registered ones. */
 import { checkName, needMethods, needObject } from '../base/border';
 import type { z } from 'zod';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { cispo } from './cispo';
 import { CLIPPED } from './clipped';
 import { sapo } from './sapo';
@@ -20,7 +20,7 @@ export function registerLoss<Shape extends z.ZodRawShape>(loss: LossDefinition<S
   needObject('the loss', loss);
   checkName('loss', loss.name);
   if (builtInNames.has(loss.name)) {
-    throw new AcoerError('BAD_CONFIG', `A loss named "${loss.name}" is built in; choose another name`);
+    throw badUsage(`A loss named "${loss.name}" is built in; choose another name`);
   }
   needObject(`loss "${loss.name}": parameters`, loss.parameters);
   needMethods(`loss "${loss.name}"`, loss, ['normalizer', 'compute', 'metrics']);

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { checkName, needObject, needString } from '../base/border';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { flag, parseFields } from './config-file';
 import { DECODER_FIELDS, decoderSpec, decoderTensorName, type DecoderTraits } from './decoder';
 import type { ModelFamily } from './spec';
@@ -93,10 +93,7 @@ export function registerModelFamily(family: ModelFamily): void {
   needString('modelType', family.modelType);
   const { architecture, modelType } = family;
   if (BUILT_IN.some((own) => own.architecture === architecture || own.modelType === modelType)) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      `The model family ${architecture} (${modelType}) is built in; choose another name.`,
-    );
+    throw badUsage(`The model family ${architecture} (${modelType}) is built in; choose another name.`);
   }
   registry.set(architecture, family);
 }

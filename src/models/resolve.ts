@@ -1,7 +1,7 @@
 /** Finds the folder of a model by its name. */
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { AcoerError, errorCode, errorMessage } from '../base/errors';
+import { badInput, errorCode, errorMessage, hubError } from '../base/errors';
 import { fetchSnapshot, looksLikeHubId, splitRevision, type FetchOptions } from '../hub';
 
 /** The folder of the embedded model. */
@@ -33,8 +33,7 @@ export async function resolveModel(name: string, options: ModelFetchOptions = {}
   const directory = resolve(name);
   if (existsSync(directory)) return { directory: checkedFolder(name, directory), name: directory };
   if (looksLikeHubId(name)) return fetchModel(name, options);
-  throw new AcoerError(
-    'BAD_INPUT',
+  throw badInput(
     `model ${name}: no such folder; name a folder with config.json and model.safetensors, a model on the Hugging Face hub as org/name, or the word tiny.`,
   );
 }
@@ -69,7 +68,7 @@ function checkedFolder(name: string, directory: string): string {
   const wrong = statSync(directory).isDirectory()
     ? 'this folder has no config.json; name a folder in Hugging Face layout.'
     : 'this is a file; name the folder with config.json and the weights.';
-  throw new AcoerError('BAD_INPUT', `model ${name}: ${wrong}`);
+  throw badInput(`model ${name}: ${wrong}`);
 }
 
 async function fetchModel(name: string, options: ModelFetchOptions): Promise<ModelLocation> {
@@ -86,8 +85,7 @@ async function fetchModel(name: string, options: ModelFetchOptions): Promise<Mod
     ...(files.some((file) => file.endsWith('.safetensors')) ? [] : ['weights in safetensors']),
   ];
   if (missing.length > 0) {
-    throw new AcoerError(
-      'HUB',
+    throw hubError(
       `model ${name} has no ${missing.join(' and no ')}, so it cannot be loaded; name another model or revision.`,
     );
   }
@@ -97,5 +95,5 @@ async function fetchModel(name: string, options: ModelFetchOptions): Promise<Mod
 /** `runs/one` next to an existing `runs` was more likely meant as a folder than as a name on the hub. */
 function withFolderInMind(name: string, error: unknown): unknown {
   if (errorCode(error) !== 'HUB' || !existsSync(dirname(resolve(name)))) return error;
-  return new AcoerError('HUB', `There is no folder ${name}, and ${errorMessage(error)}`, { cause: error });
+  return hubError(`There is no folder ${name}, and ${errorMessage(error)}`, error);
 }

@@ -31,20 +31,14 @@ const BITS: ReadonlyMap<string, number> = new Map([
   ['C128', 128],
 ]);
 
-/**
- * A list of sizes or offsets. Checked by hand, because it is called for every tensor and zod takes ten times
- * as long.
- */
+/** Sizes or offsets, checked by hand: this is called for every tensor, and zod takes ten times as long. */
 const isCounts = (value: unknown): value is number[] =>
   Array.isArray(value) && value.every((count) => Number.isSafeInteger(count) && count >= 0);
 
 /** Makes the error for what is wrong with a file. */
 export type Complaint = (what: string, cause?: unknown) => AcoerError;
 
-/**
- * Where the header is, given the file's first eight bytes (or all of them if there are fewer). @throws
- * `bad`'s error
- */
+/** Where the header is, by the file's first eight bytes (all, if there are fewer). @throws `bad`'s error */
 export function headerPlace(prefix: Buffer, fileBytes: number, bad: Complaint): { from: number; to: number } {
   if (prefix.length < PREFIX_BYTES) throw bad('it is too short');
   const length = prefix.readBigUInt64LE();

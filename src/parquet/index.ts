@@ -1,11 +1,8 @@
-/**
- * Parquet files, read by a thread in windows of rows, so that only one window at a time costs memory and
- * event-loop time.
- */
+/** Parquet files, read by a thread in windows of rows: only one at a time costs memory and time here. */
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { awakeTimer } from '../base/deadline';
-import { AcoerError, errorMessage } from '../base/errors';
+import { badInput, errorMessage } from '../base/errors';
 
 /** The file for the thread to read. */
 export interface ParquetFile {
@@ -25,10 +22,7 @@ export type FromParquet =
   | { type: 'end' }
   | { type: 'failed'; message: string };
 
-/**
- * A thread that is silent longer than this, or needs more heap than this for one window, is reading a bad
- * file.
- */
+/** A thread that is silent longer than this, or needs more heap for one window, is reading a bad file. */
 export const PARQUET_LIMITS = { waitMs: 60_000, heapMb: 2048 };
 
 /** The compiled thread, whether this file is compiled or not. */
@@ -92,7 +86,7 @@ export async function* parquetRows(
   const next = async (): Promise<FromParquet> => {
     const answer = await thread.next();
     if (answer.type !== 'failed') return answer;
-    throw new AcoerError('BAD_INPUT', `Cannot read ${label} as Parquet: ${answer.message}`);
+    throw badInput(`Cannot read ${label} as Parquet: ${answer.message}`);
   };
   let answer = await next();
   const columns = answer.type === 'columns' ? [...choose(answer.names)] : [];

@@ -5,7 +5,7 @@
  */
 import { needMethods, needString } from '../base/border';
 import type { Dtype, Engine } from '../engine/types';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import type { Ceilings } from './cost';
 import { gpuShares, type GpuShares } from './gpu-time';
 
@@ -105,10 +105,7 @@ export function namedDevice(name: string, dtype: Dtype): PlanDevice {
   const known = DEVICE_NAMES.find((candidate) => candidate === name.toUpperCase());
   const card = known && CARDS[known.toLowerCase() as Lowercase<typeof known>];
   if (card === undefined) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      `There is no device "${name}"; choose one of ${DEVICE_NAMES.join(', ')}.`,
-    );
+    throw badUsage(`There is no device "${name}"; choose one of ${DEVICE_NAMES.join(', ')}.`);
   }
   const ceilings = {
     readBytesPerSecond: card.bytesPerSecond,

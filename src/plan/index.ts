@@ -2,7 +2,7 @@
 import { needObject } from '../base/border';
 import type { Config } from '../config';
 import type { Dtype } from '../engine/types';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { Pace } from '../base/pace';
 import { gigabytes } from '../base/text';
 import { adviceOf, changesForSpeed, changesToFit, cutToFit, fits, type Change } from './advice';
@@ -135,8 +135,7 @@ export function shortage({ memory, device, fits: fitting }: Plan): string | null
 export function assertFits(plan: Plan): void {
   const short = shortage(plan);
   if (short === null) return;
-  throw new AcoerError(
-    'BAD_CONFIG',
+  throw badUsage(
     `This run does not fit on ${plan.device.name}: ${short}; ${adviceOf(plan.changes)}. ` +
       'Run acoer plan for details, or add --ignore-plan to start anyway.',
   );

@@ -2,7 +2,7 @@
 import { needString } from '../base/border';
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import type { Config } from '../config';
 import type { Dtype } from '../engine/types';
 import { readModelSpec, resolveShape } from '../models';
@@ -60,8 +60,7 @@ export function assertRoomForPrompt(
 ): void {
   const { maxCompletionLength, model } = config;
   if (maxCompletionLength < maxPositions) return;
-  throw new AcoerError(
-    'BAD_CONFIG',
+  throw badUsage(
     `maxCompletionLength is ${maxCompletionLength}, but ${model} has only ${maxPositions} positions for prompt and completion; lower maxCompletionLength.`,
   );
 }

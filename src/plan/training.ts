@@ -1,6 +1,6 @@
 /** Whether a run that trains on given sequences fits: its peak memory, and what to change. */
 import type { Config } from '../config';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { packByTokens } from '../base/packing';
 import { maximum, minimum, sum } from '../base/statistics';
 import { gigabytes } from '../base/text';
@@ -117,8 +117,7 @@ export function planTraining(input: TrainingPlanInput): TrainingPlan {
 export function assertTrainingFits({ memory, device, fits, changes }: TrainingPlan): void {
   if (fits) return;
   const { peakBytes, peakPhase } = memory;
-  throw new AcoerError(
-    'BAD_CONFIG',
+  throw badUsage(
     `This run does not fit on ${device.name}: it needs ${gigabytes(peakBytes, 2)} (${peakPhase}), but only ${gigabytes(device.freeBytes, 2)} is available; ${adviceOf(changes)}. Add --ignore-plan (in a program: ignorePlan) to start anyway.`,
   );
 }

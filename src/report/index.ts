@@ -1,7 +1,7 @@
 /** `acoer report`: one HTML file about a run, or about several compared. */
 import { needList, needString } from '../base/border';
 import { join, resolve, sep } from 'node:path';
-import { AcoerError, whyUnreadable } from '../base/errors';
+import { badInput, badUsage, whyUnreadable } from '../base/errors';
 import { writeFileAtomic } from '../run';
 import { grouped } from '../base/text';
 import { comparisonAnswer } from './answer';
@@ -64,15 +64,14 @@ const longName = (path: string): string => resolve(path).split(sep).slice(-2).jo
 function refuseTwice(paths: readonly string[]): void {
   const all = paths.map((path) => resolve(path));
   const again = paths.find((_, i) => all.indexOf(all[i]!) !== i);
-  if (again !== undefined) throw new AcoerError('BAD_INPUT', `${again} is given twice; name each run once.`);
+  if (again !== undefined) throw badInput(`${again} is given twice; name each run once.`);
 }
 
 /** @throws BAD_CONFIG for a comparison with a supervised run, which is measured by other numbers */
 function refuseMixed(runs: readonly RunData[]): void {
   const supervised = runs.length > 1 ? runs.find(({ sft }) => sft !== null) : undefined;
   if (supervised === undefined) return;
-  throw new AcoerError(
-    'BAD_CONFIG',
+  throw badUsage(
     `${supervised.directory.path} is a run of acoer sft, and runs of acoer train are compared by other numbers: name it alone.`,
   );
 }
@@ -106,9 +105,7 @@ export async function writeFigures(folder: string, figures: readonly Figure[]): 
       writeFileAtomic(join(folder, `${figure.id}.png`), png);
       writeFileAtomic(join(folder, `${figure.id}.csv`), figureCsv(figure));
     } catch (cause) {
-      throw new AcoerError('BAD_INPUT', `Cannot write figures to ${folder}: ${whyUnreadable(cause)}`, {
-        cause,
-      });
+      throw badInput(`Cannot write figures to ${folder}: ${whyUnreadable(cause)}`, cause);
     }
   }
 }

@@ -1,7 +1,7 @@
 /** Rewards by name. `format` is listed too, but the loop adds it to every answer with its own weight. */
 import { checkName } from '../base/border';
 import { didYouMean } from '../config/nearest';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { shownJson } from '../base/json';
 import { BUILT_IN } from './built-in';
 import type { BoundReward, RewardDefinition } from './types';
@@ -22,7 +22,7 @@ export function registerReward<State>(
 ): void {
   checkName('reward', name);
   if (isBuiltIn(name)) {
-    throw new AcoerError('BAD_CONFIG', `A reward named "${name}" is built in; choose another name`);
+    throw badUsage(`A reward named "${name}" is built in; choose another name`);
   }
   registry.set(name, definitionOf(name, reward));
 }
@@ -40,8 +40,7 @@ export function resolveReward(name: string, params: Readonly<Record<string, unkn
   const definition = registry.get(name);
   if (definition === undefined) {
     const known = [...registry.keys()];
-    throw new AcoerError(
-      'BAD_CONFIG',
+    throw badUsage(
       `Unknown reward ${shownJson(name)}${didYouMean(name, known)} (known: ${known.sort().join(', ')})`,
     );
   }

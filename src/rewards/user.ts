@@ -1,5 +1,5 @@
 /** The user's own rewards: a plain function, or an object with parameters and saved state. */
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { answerText, type UserProblem } from '../judges';
 import type { Group, Prompt, Rollout } from '../base/types';
 import type { BoundReward, RewardDefinition, RewardScore, RewardTaxonomy, RewardView } from './types';
@@ -81,7 +81,7 @@ function viewer(): (group: Group) => UserGroup {
 const own = (seen: UserGroup, group: Group, rollout: Rollout): UserRollout =>
   seen.rollouts[group.rollouts.indexOf(rollout)] ?? userRollout(rollout);
 
-const refused = (name: string, fault: string) => new AcoerError('BAD_CONFIG', `Reward "${name}" ${fault}`);
+const refused = (name: string, fault: string) => badUsage(`Reward "${name}" ${fault}`);
 
 function withDefaults(name: string, defaults: RewardParameters, given: Readonly<Record<string, unknown>>) {
   for (const [key, value] of Object.entries(given)) {
@@ -92,10 +92,7 @@ function withDefaults(name: string, defaults: RewardParameters, given: Readonly<
     const wanted = typeof defaults[key];
     if (typeof value !== wanted) {
       const found = JSON.stringify(value);
-      throw new AcoerError(
-        'BAD_CONFIG',
-        `Parameter ${key} of reward "${name}" must be a ${wanted}, not ${found}`,
-      );
+      throw badUsage(`Parameter ${key} of reward "${name}" must be a ${wanted}, not ${found}`);
     }
   }
   return { ...defaults, ...given } as RewardParameters;

@@ -3,7 +3,7 @@ import { existsSync, renameSync, writeFileSync, readdirSync, statSync } from 'no
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Model, Policy } from '../engine/types';
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { jsonText, removeDirectoryAtomic, writeDirectoryAtomic } from './atomic';
 import { checksumProblem, type FolderProblem, writeChecksums } from './checksums';
 import { METRICS_FILE, readJsonFile, stepName, type RunDirectory } from './directory';
@@ -144,8 +144,7 @@ function refuseUnread(run: RunDirectory, unusable: readonly Unusable[]): void {
     unread.problem.kind === 'forbidden'
       ? 'make the files readable for this user'
       : 'see that the disk can be read';
-  throw new AcoerError(
-    'BAD_INPUT',
+  throw badInput(
     `${said(unread)}, and no other one of ${run.path} can. Nothing was changed: ${advice}, and resume again.`,
   );
 }
@@ -187,7 +186,7 @@ export async function openCheckpoint(run: RunDirectory, step: number): Promise<S
   const problem = await checksumProblem(path, checkpointFiles(path));
   if (problem === null) return readCheckpointFolder(path, step);
   const what = problem.kind === 'damaged' ? 'is damaged' : 'cannot be used';
-  throw new AcoerError('BAD_INPUT', `${path} ${what} (${problem.text}); choose another step.`);
+  throw badInput(`${path} ${what} (${problem.text}); choose another step.`);
 }
 
 /** More steps than any run makes; lines of metrics are counted up to the step. */
@@ -201,8 +200,7 @@ function checkStep(path: string, step: number, state: object): void {
   const fits =
     typeof stored !== 'number' || stored === step || (stored === step - 1 && existsSync(join(path, DUMPED)));
   if (fits && step <= MAX_STEP) return;
-  throw new AcoerError(
-    'BAD_INPUT',
+  throw badInput(
     `${join(path, STATE)} is damaged: it is of step ${String(stored)}, which does not fit its folder's name.`,
   );
 }
@@ -212,10 +210,7 @@ export function readCheckpointFolder(path: string, step: number): StoredCheckpoi
   const state = readJsonFile(join(path, STATE)) as { version?: unknown } | null;
   if (state?.version !== STATE_VERSION) {
     const version = typeof state?.version === 'number' ? `version ${state.version}` : 'no version';
-    throw new AcoerError(
-      'BAD_INPUT',
-      `${join(path, STATE)} has ${version}, but this acoer reads version ${STATE_VERSION}.`,
-    );
+    throw badInput(`${join(path, STATE)} has ${version}, but this acoer reads version ${STATE_VERSION}.`);
   }
   checkStep(path, step, state);
   const rollouts = join(path, ROLLOUTS);
@@ -285,17 +280,15 @@ export function pruneDumps(run: RunDirectory, always: readonly number[]): void {
  */
 export async function openDump(path: string): Promise<{ checkpoint: StoredCheckpoint; record: unknown }> {
   if (!existsSync(join(path, DUMPED))) {
-    throw new AcoerError(
-      'BAD_INPUT',
+    throw badInput(
       `${path} is not a dump of a refused step: it has no ${DUMPED}. A run keeps its dumps in non-finite/.`,
     );
   }
   const problem = await checksumProblem(path, [...checkpointFiles(path), DUMPED]);
-  if (problem !== null) throw new AcoerError('BAD_INPUT', `The dump ${path} is damaged: ${problem.text}.`);
+  if (problem !== null) throw badInput(`The dump ${path} is damaged: ${problem.text}.`);
   const record = readJsonFile(join(path, DUMPED)) as { version?: unknown; step: number };
   if (record.version !== DUMP_VERSION) {
-    throw new AcoerError(
-      'BAD_INPUT',
+    throw badInput(
       `${join(path, DUMPED)} has version ${String(record.version)}, but this acoer reads version ${DUMP_VERSION}.`,
     );
   }

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { ColumnSource } from 'hyparquet-writer' with { 'resolution-mode': 'import' };
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import type { Reward, Rollout, VerdictStatus } from '../base/types';
 import { parquetRows } from '../parquet';
 import { writeFileAtomic } from './atomic';
@@ -154,8 +154,7 @@ function alwaysThere(path: string, row: Row, index: number): Always {
   }
   const [name, type] = wrong;
   const found = row[name] === undefined ? 'it is missing' : `it is ${typeof row[name]}`;
-  throw new AcoerError(
-    'BAD_INPUT',
+  throw badInput(
     `${path} is not a completion table of a run: in row ${index + 1} \`${name}\` must be a ${type}, but ${found}.`,
   );
 }
@@ -174,7 +173,7 @@ function scored(row: Row): Pick<StoredCompletion, 'scored'> {
 
 /** The rows of a completion table in order. @throws BAD_INPUT if the file is not one */
 export async function readCompletions(path: string): Promise<StoredCompletion[]> {
-  if (!existsSync(path)) throw new AcoerError('BAD_INPUT', `There is no completion table ${path}.`);
+  if (!existsSync(path)) throw badInput(`There is no completion table ${path}.`);
   const rows: StoredCompletion[] = [];
   for await (const row of parquetRows(path, { path, zipped: false }, (columns) => columns)) {
     const text = (name: string) => (row[name] ?? null) as string | null;
@@ -194,7 +193,7 @@ export function completionTables(runPath: string): string[] {
   const folder = join(runPath, 'completions');
   const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.parquet')) : [];
   if (names.length > 0) return names.sort().map((name) => join(folder, name));
-  throw new AcoerError('BAD_INPUT', `${runPath} contains no completion tables (completions/*.parquet).`);
+  throw badInput(`${runPath} contains no completion tables (completions/*.parquet).`);
 }
 
 /** The folder of the run that a completion table belongs to, or null if it is on its own. */

@@ -2,7 +2,7 @@
 import { existsSync, lstatSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { currentSettings, resolveConfig } from '../config';
-import { AcoerError, errorCode, whyUnreadable, whyUnwritten } from '../base/errors';
+import { AcoerError, badInput, badUsage, errorCode, whyUnreadable, whyUnwritten } from '../base/errors';
 import { makeFolders, syncFolder } from '../base/folders';
 import { isRecord } from '../base/json';
 import { MAX_TEXT_BYTES, readRegularFileSync } from '../base/regular-file';
@@ -32,7 +32,7 @@ function namesIn(folder: string): string[] {
     return readdirSync(folder).sort();
   } catch (cause) {
     if (errorCode(cause) === 'ENOENT') return [];
-    throw new AcoerError('BAD_INPUT', `Cannot read ${folder}: ${whyUnreadable(cause)}`, { cause });
+    throw badInput(`Cannot read ${folder}: ${whyUnreadable(cause)}`, cause);
   }
 }
 
@@ -124,15 +124,14 @@ export class RunDirectory {
   settings(): object {
     const settings = readJsonFile(this.config(), MOST_SETTINGS_BYTES);
     if (isRecord(settings)) return currentSettings(settings);
-    throw new AcoerError('BAD_INPUT', `${this.config()} contains no settings; the run is damaged.`);
+    throw badInput(`${this.config()} contains no settings; the run is damaged.`);
   }
 
   /** The settings of a run of `acoer train`. @throws BAD_CONFIG for one of `acoer sft` */
   trainSettings(): object {
     const settings = this.settings();
     if (!isSupervised(settings)) return settings;
-    throw new AcoerError(
-      'BAD_CONFIG',
+    throw badUsage(
       `${this.path} is a run of acoer sft, which has no rewards, completions or answers; resume it with acoer sft --resume ${this.path}, or go on from it with acoer train --adapter ${this.path}/final.`,
     );
   }
@@ -191,7 +190,7 @@ export function createRunDirectory(path: string, config: unknown): RunDirectory 
 }
 
 const cannotWrite = (path: string, cause: unknown) =>
-  new AcoerError('BAD_INPUT', `Cannot write the run to ${path}: ${whyUnwritten(cause)}`, { cause });
+  badInput(`Cannot write the run to ${path}: ${whyUnwritten(cause)}`, cause);
 
 function lockedDirectory(path: string): RunDirectory {
   try {
@@ -214,7 +213,7 @@ export function discardRunDirectory(run: RunDirectory): void {
 export function readRunDirectory(path: string): RunDirectory {
   const run = new RunDirectory(path);
   if (!existsSync(run.config())) {
-    throw new AcoerError('BAD_INPUT', `${path} is not a run: it has no config.json.`);
+    throw badInput(`${path} is not a run: it has no config.json.`);
   }
   return run;
 }
@@ -225,8 +224,7 @@ const FOLDERS = ['completions', 'checkpoints', 'evaluations', 'non-finite', 'ten
 function refuseLinks(path: string): void {
   for (const folder of FOLDERS.map((name) => join(path, name))) {
     if (lstatSync(folder, { throwIfNoEntry: false })?.isSymbolicLink() !== true) continue;
-    throw new AcoerError(
-      'BAD_INPUT',
+    throw badInput(
       `${folder} is a link, and continuing the run would write and delete files where it leads; put the folder itself in its place (to use another disk, move the whole run there).`,
     );
   }
@@ -270,7 +268,7 @@ export function latestRun(parent: string): string {
     .map((path) => ({ path, begunMs: statSync(join(path, 'config.json')).mtimeMs }))
     .sort((a, b) => b.begunMs - a.begunMs);
   if (runs.length === 0) {
-    throw new AcoerError('BAD_CONFIG', `There is no run to resume in ${parent}/; name its folder.`);
+    throw badUsage(`There is no run to resume in ${parent}/; name its folder.`);
   }
   return runs[0]!.path;
 }

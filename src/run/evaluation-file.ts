@@ -1,10 +1,7 @@
-/**
- * The files of evaluations: completions appended as they end, and the settings they were made with, in a
- * folder that is locked while it is written.
- */
+/** The files of evaluations: completions as they end, and the settings, in a folder locked meanwhile. */
 import { closeSync, existsSync, fstatSync, ftruncateSync, readdirSync, readSync, rmdirSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
-import { AcoerError, whyUnwritten } from '../base/errors';
+import { AcoerError, badInput, whyUnwritten } from '../base/errors';
 import { makeFolders } from '../base/folders';
 import { openRegularFile, openToAppend } from '../base/regular-file';
 import { isRecord, parsedJson, shownJson } from '../base/json';
@@ -41,10 +38,7 @@ function readRecord(path: string): EvaluationRecord {
   const record = readJsonFile(path);
   const { settings, report } = isRecord(record) ? record : {};
   if (isRecord(settings) && (report === null || isRecord(report))) return { settings, report };
-  throw new AcoerError(
-    'BAD_INPUT',
-    `${path} is not a record of an evaluation: it must have settings and a report.`,
-  );
+  throw badInput(`${path} is not a record of an evaluation: it must have settings and a report.`);
 }
 
 /** A row, and its file and line for messages. */
@@ -75,8 +69,7 @@ class Answers {
     const key = `${String(index)} ${String(sample)}`;
     const before = this.found.get(key);
     if (before !== undefined) {
-      throw new AcoerError(
-        'BAD_INPUT',
+      throw badInput(
         `${where} has an answer that is there already: prompt_index ${index as number}, sample ${sample as number} of ${before}. Remove one of the lines to continue.`,
       );
     }
@@ -85,18 +78,12 @@ class Answers {
 }
 
 const foreign = (where: string, what: string) =>
-  new AcoerError(
-    'BAD_INPUT',
-    `${where} does not belong to this evaluation: ${what}. Remove the line to continue.`,
-  );
+  badInput(`${where} does not belong to this evaluation: ${what}. Remove the line to continue.`);
 
 function parsedRow(text: string, where: string): EvaluationRow {
   const values = parsedJson(text);
   if (isRecord(values)) return { values, where };
-  throw new AcoerError(
-    'BAD_INPUT',
-    `${where} is not a JSON object: the file is damaged. Remove the line to continue.`,
-  );
+  throw badInput(`${where} is not a JSON object: the file is damaged. Remove the line to continue.`);
 }
 
 async function* checkedRows(path: string, answers: Answers): AsyncGenerator<EvaluationRow> {
@@ -176,7 +163,7 @@ export class EvaluationFolder implements Disposable {
 }
 
 const cannotWrite = (folder: string, cause: unknown) =>
-  new AcoerError('BAD_INPUT', `Cannot write to ${folder}: ${whyUnwritten(cause)}`, { cause });
+  badInput(`Cannot write to ${folder}: ${whyUnwritten(cause)}`, cause);
 
 /** `<name>.jsonl` and `<name>.json` in one folder. */
 export class EvaluationFile implements Disposable {

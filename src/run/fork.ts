@@ -1,6 +1,6 @@
 /** Starts a fork: copies the beginning of a run into another one. */
 import { existsSync } from 'node:fs';
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { writeFileAtomic, writeJsonAtomic } from './atomic';
 import type { RunDirectory } from './directory';
 import { recoverLines } from './metrics-file';
@@ -23,8 +23,5 @@ export async function copyRunStart(
 /** A fork gets a checkpoint right away; one without was interrupted, and would start at step 0. */
 export function refuseBrokenFork(run: RunDirectory): void {
   if (!existsSync(run.fork())) return;
-  throw new AcoerError(
-    'BAD_INPUT',
-    `${run.path} is a fork that ended before its first checkpoint; fork again.`,
-  );
+  throw badInput(`${run.path} is a fork that ended before its first checkpoint; fork again.`);
 }

@@ -18,7 +18,7 @@ import {
 import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { AcoerError, errorCode } from '../base/errors';
+import { AcoerError, badInput, errorCode } from '../base/errors';
 import { parsedJson } from '../base/json';
 import { bootId, startTicks } from '../base/process';
 import { takeKernelLock, testKernelLock } from './kernel-lock';
@@ -65,7 +65,7 @@ function openLockFile(path: string, flags: number): number | null {
     if (errorCode(error) === 'ENOENT' && (flags & constants.O_CREAT) === 0) return null;
     if (!['EISDIR', 'ELOOP', 'ENXIO'].includes(errorCode(error) ?? '')) throw error;
   }
-  throw new AcoerError('BAD_INPUT', `${path} is not a regular file, so nobody can lock it; remove it.`);
+  throw badInput(`${path} is not a regular file, so nobody can lock it; remove it.`);
 }
 
 function readText(handle: number): string {

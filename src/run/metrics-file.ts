@@ -1,6 +1,6 @@
 /** metrics.jsonl: one JSON object per finished step, appended when the step ends. */
 import { closeSync, existsSync, fstatSync, readSync } from 'node:fs';
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { finiteNumbers, isRecord, parsedJson } from '../base/json';
 import { Pace } from '../base/pace';
 import { MAX_TEXT_BYTES, openRegularFileSync, readRegularFile } from '../base/regular-file';
@@ -19,15 +19,11 @@ export function lineMetrics(text: string): StepMetrics | null {
 }
 
 const damagedLine = (path: string, index: number) =>
-  new AcoerError(
-    'BAD_INPUT',
+  badInput(
     `${path} line ${index + 1} is not a line of metrics: the file is damaged. Resuming repairs a run's; otherwise remove the line.`,
   );
 
-/**
- * The text of each line; the last one is empty, or was cut off. Reading many takes turns with the event loop:
- * ten thousand steps take a fifth of a second.
- */
+/** The text of each line, the last empty or cut off. Ten thousand steps take 0.2 s, so others get turns. */
 async function linesOf(path: string): Promise<string[]> {
   if (!existsSync(path)) return [];
   const text = await readRegularFile(path, MAX_TEXT_BYTES).catch((cause: unknown) => {

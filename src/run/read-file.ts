@@ -1,11 +1,12 @@
 /** Reads a file of a run; whatever else has its name is named in the error. */
 import type { z } from 'zod';
-import { AcoerError, whyUnreadable } from '../base/errors';
+import type { AcoerError } from '../base/errors';
+import { badInput, whyUnreadable } from '../base/errors';
 import { readRegularFileSync } from '../base/regular-file';
 
 /** `cause` with the name of the file that could not be read. */
 export const unreadable = (path: string, cause: unknown): AcoerError =>
-  new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
+  badInput(`Cannot read ${path}: ${whyUnreadable(cause)}`, cause);
 
 /** @throws BAD_INPUT naming `path` */
 export function readRunFile(path: string, limit: number): Buffer {
@@ -26,5 +27,5 @@ export function checked<Schema extends z.ZodType>(
   if (error === undefined) return data;
   const { path: place, message } = error.issues[0]!;
   const what = `${place.join('.').slice(0, 100) || 'it'}: ${message.slice(0, 200)}`;
-  throw new AcoerError('BAD_INPUT', `${path} is damaged: ${what}.`);
+  throw badInput(`${path} is damaged: ${what}.`);
 }

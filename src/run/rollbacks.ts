@@ -6,7 +6,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { removeDirectoryAtomic, writeFileAtomic, writeJsonAtomic } from './atomic';
 import type { RunDirectory } from './directory';
 import type { StepMetrics } from '../base/types';
@@ -39,8 +39,7 @@ function entriesOf(run: RunDirectory): Entry[] {
   if (!existsSync(listOf(run))) return [];
   const { data } = ENTRIES.safeParse(run.readJson(listOf(run)));
   if (data !== undefined) return data;
-  throw new AcoerError(
-    'BAD_INPUT',
+  throw badInput(
     `${listOf(run)} is not a list of rollbacks: the file is damaged, so the run's rollbacks are unknown.`,
   );
 }
@@ -56,10 +55,7 @@ export const discardedFile = (run: RunDirectory, number: number): string =>
 export const discardedLines = (run: RunDirectory, number: number): StepMetrics[] =>
   readMetrics(discardedFile(run, number));
 
-/**
- * Commits a rollback, which takes effect with this call. The metrics it takes back are kept in
- * `rolled-back-<number>.jsonl`. Safe to repeat.
- */
+/** Commits a rollback at once, and safely twice; its metrics are kept in `rolled-back-<number>.jsonl`. */
 export function recordRollback(run: RunDirectory, rollback: Rollback): void {
   const lines = readMetrics(run.metrics()).filter((line) => line.step! > rollback.to);
   const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');

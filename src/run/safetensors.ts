@@ -1,5 +1,5 @@
 /** Small safetensors files: a length, a JSON header padded to 8 bytes, and the tensors' data without gaps. */
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { headerPlace, parseHeader } from '../models/safetensors';
 
 const ARRAYS = { F32: Float32Array, F64: Float64Array, I32: Int32Array, U8: Uint8Array } as const;
@@ -49,7 +49,7 @@ export function encodeSafetensors(tensors: ReadonlyMap<string, Tensor>): Buffer 
 /** The tensors of `file`, as copies. @throws BAD_INPUT naming `path` */
 export function decodeSafetensors(file: Buffer, path: string): Map<string, Tensor> {
   const bad = (what: string, cause?: unknown) =>
-    new AcoerError('BAD_INPUT', `${path} is damaged or not a safetensors file: ${what}.`, { cause });
+    badInput(`${path} is damaged or not a safetensors file: ${what}.`, cause);
   const { from, to } = headerPlace(file.subarray(0, 8), file.length, bad);
   const tensors = new Map<string, Tensor>();
   for (const { name, dtype, shape, begin, end } of parseHeader(file.subarray(from, to), file.length, bad)) {

@@ -1,7 +1,7 @@
 /** A lesson as token ids: the prompt, which is given, and the completion, which is learnt. */
 import type { Tokens } from '../base/packing';
 import { fillTemplate, type Tokenizer } from '../tokenizer';
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import type { ChatMessage } from '../base/types';
 import type { Lesson } from './rows';
 
@@ -22,7 +22,7 @@ function endOfTurn(tokenizer: Tokenizer, prompt: readonly ChatMessage[], enableT
   const text = tokenizer.renderChat(messages, { enableThinking, addGenerationPrompt: false });
   const at = text.lastIndexOf(STAND_IN);
   if (at >= 0) return text.slice(at + STAND_IN.length);
-  throw new AcoerError('BAD_INPUT', "The model's chat template does not show what the assistant says.");
+  throw badInput("The model's chat template does not show what the assistant says.");
 }
 
 /** Without the `<think>` that the prompt has already opened, and what the prompt has after it. */

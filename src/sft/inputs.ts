@@ -1,6 +1,6 @@
 /** What a supervised run reads before a model is loaded, so that mistakes show before a file is written. */
 import { datasetOf, loadDataset, memoryName, type Dataset, type DatasetSpec } from '../data';
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { adapterFingerprints, resolveModel, type ModelFetchOptions } from '../models';
 import { Pace } from '../base/pace';
 import { sampleTokens, type Tokens } from '../base/packing';
@@ -64,8 +64,7 @@ async function openData(
       ? await loadDataset(spec)
       : await datasetOf(named.split === 'train' ? ROWS : EVALUATION_ROWS, rows, spec);
   if (data.source === undefined) {
-    throw new AcoerError(
-      'BAD_INPUT',
+    throw badInput(
       `${data.name} has problems without solutions; name data with messages, with prompt and completion, or with problem and solution (docs/sft.md).`,
     );
   }
@@ -116,10 +115,7 @@ async function encodeAll(
   const left = data.size - examples.length;
   const limit = `longer than ${longest} tokens (maxLength, or the model's context)`;
   if (examples.length === 0) {
-    throw new AcoerError(
-      'BAD_INPUT',
-      `Nothing is left to ${purpose} on: all examples of ${data.name} are ${limit}.`,
-    );
+    throw badInput(`Nothing is left to ${purpose} on: all examples of ${data.name} are ${limit}.`);
   }
   if (left > 0) onNotice?.(`${data.name}: ${left} of ${count(data.size, 'example')} left out: ${limit}.`);
   return examples;
@@ -128,8 +124,7 @@ async function encodeAll(
 /** A random choice of `count` examples, and the others in their order. @throws BAD_INPUT when none would be left */
 function split(examples: readonly Tokens[], count: number, seed: number, name: string) {
   if (count >= examples.length) {
-    throw new AcoerError(
-      'BAD_INPUT',
+    throw badInput(
       `evalExamples holds out ${count} of the ${examples.length} examples of ${name}, so none is left to train on; hold out fewer, or name evalDataset.`,
     );
   }

@@ -1,6 +1,6 @@
 /** Supervised fine-tuning as a method of a run: its settings and data, new or as a run has them. */
 import { mergeLayers, type ConfigInput, type Phase } from '../config';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import type { SftSummary } from '../life/events';
 import type { Asked, Method } from '../life/method';
 import { sinkModules } from '../life/modules/user-modules';
@@ -41,10 +41,7 @@ function storedSettings(directory: RunDirectory): SftConfig {
   const settings = directory.settings();
   if (isSupervised(settings)) return resolveSft([settings]);
   const { path } = directory;
-  throw new AcoerError(
-    'BAD_CONFIG',
-    `${path} is a run of acoer train; resume it with: acoer train --resume ${path}`,
-  );
+  throw badUsage(`${path} is a run of acoer train; resume it with: acoer train --resume ${path}`);
 }
 
 function resolveOver(directory: RunDirectory, { settings }: Pick<SftAsked, 'settings'>) {

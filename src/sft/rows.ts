@@ -10,7 +10,7 @@ import {
   USUAL,
   valueAt,
 } from '../data';
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import type { ChatMessage } from '../base/types';
 import type { SftColumns } from './config';
 
@@ -70,7 +70,7 @@ export class SftRows implements RowMap {
   choose(file: string, columns: readonly string[]): readonly string[] {
     const has = (role: Role) => this.names(role).some((name) => columns.includes(head(name, columns)));
     if (!this.forms().some((form) => form.every(has))) {
-      throw new AcoerError('BAD_INPUT', `${file} ${this.missing(columns)}`);
+      throw badInput(`${file} ${this.missing(columns)}`);
     }
     return columns;
   }

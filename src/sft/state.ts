@@ -1,9 +1,10 @@
 /** What a checkpoint of a supervised run holds besides tensors, and what a resumed run may change. */
 import { z } from 'zod';
+import { badInput } from '../base/errors';
 import type { StepMetrics } from '../base/types';
 import { NOTHING_LEARNT } from '../grpo/memory';
 import { COMMON_EFFECTS, type Changeable } from '../life/changes';
-import { changed, refused, type Maker } from '../life/identity';
+import { changed, type Maker } from '../life/identity';
 import { checked, type StoredCheckpoint } from '../run';
 import type { SftConfig } from './config';
 
@@ -19,10 +20,7 @@ const SFT_STATE = z.strictObject({
   /** The loss of the first update and of the newest; null before the first. */
   loss: z.strictObject({ first: z.number(), last: z.number() }).nullable(),
   memory: z.strictObject({ microBatchTokens: count.nullable(), maxSlots: count.nullable() }),
-  /**
-   * On held-out examples: before the first update, the newest, and the lowest loss so far. Missing in checkpoints of
-   * versions that evaluated nothing.
-   */
+  /** On held-out examples: before the first update, newest, lowest loss. Older versions evaluated nothing. */
   base: evaluation.nullable().default(null),
   latest: evaluation.extend({ step: count }).nullable().default(null),
   best: z.strictObject({ step: count, loss: z.number() }).nullable().default(null),
@@ -75,7 +73,7 @@ export function checkIdentity(checkpoint: StoredCheckpoint, now: Partial<SftIden
   for (const part of Object.keys(now) as (keyof SftIdentity)[]) {
     const names = changed(before[part], now[part]!);
     if (names.length === 0) continue;
-    throw refused(
+    throw badInput(
       `${PARTS[part]} has changed since the checkpoint of step ${checkpoint.step} (${names.join(', ')}); restore it, or start a new run.`,
     );
   }

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 
-import { AcoerError, errorCode, errorMessage, whyUnreadable } from '../base/errors';
+import { badInput, errorCode, errorMessage, whyUnreadable } from '../base/errors';
 import { isRecord } from '../base/json';
 import { readRegularFile } from '../base/regular-file';
 
@@ -34,7 +34,7 @@ async function readText(path: string): Promise<string | null> {
     return (await readRegularFile(path, MAX_BYTES)).toString('utf8');
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return null;
-    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(error)}`, { cause: error });
+    throw badInput(`Cannot read ${path}: ${whyUnreadable(error)}`, error);
   }
 }
 
@@ -50,9 +50,9 @@ async function readJson(path: string): Promise<JsonFile> {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw new AcoerError('BAD_INPUT', `${path} is not valid JSON: ${errorMessage(error)}`, { cause: error });
+    throw badInput(`${path} is not valid JSON: ${errorMessage(error)}`, error);
   }
-  if (!isRecord(value)) throw new AcoerError('BAD_INPUT', `${path} must hold a JSON object`);
+  if (!isRecord(value)) throw badInput(`${path} must hold a JSON object`);
   return { text, json: value };
 }
 
@@ -70,7 +70,7 @@ function compact(path: string, value: Json): string {
   try {
     return JSON.stringify(value);
   } catch (cause) {
-    throw new AcoerError('BAD_INPUT', `${path} is nested too deep: ${errorMessage(cause)}`, { cause });
+    throw badInput(`${path} is nested too deep: ${errorMessage(cause)}`, cause);
   }
 }
 
@@ -99,8 +99,7 @@ export async function readTokenizerFiles(directory: string): Promise<TokenizerFi
     readText(join(directory, 'chat_template.jinja')),
   ]);
   if (tokenizer.json === null) {
-    throw new AcoerError(
-      'BAD_INPUT',
+    throw badInput(
       `No tokenizer.json in ${directory}: give the directory of a Hugging Face model with a fast tokenizer`,
     );
   }

@@ -1,6 +1,6 @@
 /** A tokenizer that the user's program brings: checked once, and its answers as they come. */
 import { badArgument, needFunction, needMethods, needString, shownValue } from '../base/border';
-import { AcoerError, errorMessage } from '../base/errors';
+import { AcoerError, badInput, errorMessage } from '../base/errors';
 import type { Tokenizer } from './index';
 
 const isId = (value: unknown, vocabSize: number): boolean =>
@@ -32,10 +32,10 @@ function answer<T>(call: string, work: () => T, check: (value: unknown) => strin
     value = work();
   } catch (cause) {
     if (cause instanceof AcoerError) throw cause;
-    throw new AcoerError('BAD_INPUT', `${call} failed: ${errorMessage(cause)}`, { cause });
+    throw badInput(`${call} failed: ${errorMessage(cause)}`, cause);
   }
   const fault = check(value);
-  if (fault !== null) throw new AcoerError('BAD_INPUT', `${call} ${fault}.`);
+  if (fault !== null) throw badInput(`${call} ${fault}.`);
   return value;
 }
 

@@ -1,6 +1,6 @@
 /** Text to token ids and back, chat templates and counting thinking tokens. */
 import { withinTime } from '../base/deadline';
-import { AcoerError, errorMessage } from '../base/errors';
+import { badInput, errorMessage } from '../base/errors';
 import { isRecord, shownJson } from '../base/json';
 import { maximum } from '../base/statistics';
 import { needThreads, TIMER_THREADS } from '../base/threads';
@@ -56,10 +56,7 @@ function tokenText(value: unknown): string | null {
   return typeof content === 'string' ? content : null;
 }
 
-/**
- * The library keeps a place for every id up to the highest. The largest vocabularies have 262,144 tokens; this
- * is sixteen times as many.
- */
+/** The library keeps a place for every id; the largest vocabularies have a sixteenth of this. */
 const MAX_IDS = 1 << 22;
 
 const isId = (id: unknown): id is number =>
@@ -75,8 +72,7 @@ type Library = InstanceType<typeof tokenizersLibrary.Tokenizer>;
 function renderer(directory: string, { chatTemplate, config }: TokenizerFiles): RenderChat {
   if (chatTemplate === null) {
     return () => {
-      throw new AcoerError(
-        'BAD_INPUT',
+      throw badInput(
         `${directory} has no chat template (chat_template in tokenizer_config.json, or chat_template.jinja)`,
       );
     };
@@ -98,9 +94,7 @@ function guarded<T>(directory: string, work: () => T): T {
   try {
     return work();
   } catch (error) {
-    throw new AcoerError('BAD_INPUT', `Cannot use ${directory}/tokenizer.json: ${errorMessage(error)}`, {
-      cause: error,
-    });
+    throw badInput(`Cannot use ${directory}/tokenizer.json: ${errorMessage(error)}`, error);
   }
 }
 
@@ -205,8 +199,7 @@ export async function loadTokenizer(directory: string): Promise<Tokenizer> {
   const eosId = idOf(eosToken);
   const eosIds = [...new Set([...idList(files.generation.eos_token_id), ...(eosId === null ? [] : [eosId])])];
   if (eosIds.length === 0) {
-    throw new AcoerError(
-      'BAD_INPUT',
+    throw badInput(
       `${directory} names no end-of-sequence token: set eos_token in tokenizer_config.json or eos_token_id in generation_config.json`,
     );
   }

@@ -1,7 +1,4 @@
-/**
- * Characters of a text that a tokenizer has no token for: it drops them or puts its unknown token in their
- * place, so the model never sees them.
- */
+/** Characters that a tokenizer has no token for: it drops or replaces them, so the model never sees them. */
 import { isRecord } from '../base/json';
 import type { Json } from './files';
 

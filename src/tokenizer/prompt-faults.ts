@@ -1,5 +1,5 @@
 /** What a model will not see of its prompts: characters without a token, messages that its chat template leaves out. */
-import { AcoerError, errorMessage } from '../base/errors';
+import { badInput, errorMessage } from '../base/errors';
 import { Pace } from '../base/pace';
 import { grouped } from '../base/text';
 import type { ChatMessage, Problem } from '../base/types';
@@ -65,13 +65,7 @@ class HiddenMessages {
     try {
       text = this.tokenizer.renderChat(messages, options);
     } catch (cause) {
-      throw new AcoerError(
-        'BAD_INPUT',
-        `The messages of problem ${id} cannot be used: ${errorMessage(cause)}`,
-        {
-          cause,
-        },
-      );
+      throw badInput(`The messages of problem ${id} cannot be used: ${errorMessage(cause)}`, cause);
     }
     const message = messages.find((one) => isHidden(one, text));
     return message === undefined ? null : { role: message.role, id, count: 0 };

@@ -1,4 +1,4 @@
-import { AcoerError } from '../base/errors';
+import { AcoerError, badUsage } from '../base/errors';
 import type { ChatMessage, Problem, Prompt } from '../base/types';
 import type { Tokenizer } from './index';
 import { Pace } from '../base/pace';
@@ -32,8 +32,7 @@ export interface PromptOptions {
 /** Replaces every `{problem}`. Throws BAD_CONFIG when there is none, since every prompt would be the same. */
 export function fillTemplate(template: string, question: string): string {
   if (!template.includes(PLACEHOLDER)) {
-    throw new AcoerError(
-      'BAD_CONFIG',
+    throw badUsage(
       `promptTemplate must contain ${PLACEHOLDER}, where each question goes; it is ${JSON.stringify(template)}`,
     );
   }

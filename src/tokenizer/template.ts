@@ -1,8 +1,5 @@
-/**
- * Chat templates come with a model and are untrusted: their work is limited, and they cannot reach this
- * process.
- */
-import { AcoerError, errorMessage } from '../base/errors';
+/** Chat templates come with a model and are untrusted: their work is limited, and they reach nothing else. */
+import { badInput, errorMessage } from '../base/errors';
 import type { ChatMessage } from '../base/types';
 import { jinjaLibrary, type JinjaValue } from './libraries';
 
@@ -153,9 +150,7 @@ export function makeRenderer(
   special: Readonly<Record<string, string | null>>,
 ): RenderChat {
   const failed = (what: string, cause: unknown) =>
-    new AcoerError('BAD_INPUT', `The chat template of ${directory} ${what}: ${errorMessage(cause)}`, {
-      cause,
-    });
+    badInput(`The chat template of ${directory} ${what}: ${errorMessage(cause)}`, cause);
   let program: unknown;
   try {
     const tokens = jinjaLibrary.tokenize(source, { lstrip_blocks: true, trim_blocks: true });

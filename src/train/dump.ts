@@ -1,6 +1,6 @@
 /** step.json of a dump: what was not finite in a refused step, and the phase's inputs besides the tensors. */
 import { z } from 'zod';
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { VERDICT_STATUSES } from '../base/types';
 import type { Sample } from '../grpo/sample';
 import type { LoopState } from '../grpo/context';
@@ -98,7 +98,7 @@ export function parseDump(path: string, record: unknown): DumpRecord {
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const where = issue === undefined ? '' : ` at ${issue.path.join('.')}: ${issue.message}`;
-  throw new AcoerError('BAD_INPUT', `${path}/step.json is not a valid dump record${where}.`);
+  throw badInput(`${path}/step.json is not a valid dump record${where}.`);
 }
 
 type DumpedRequest = NonNullable<Evidence['requests']>[number];

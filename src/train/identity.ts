@@ -4,9 +4,10 @@
  * `opening.ts`. Weights are hashed while the engine loads them, so they are compared last.
  */
 import type { Config } from '../config';
+import { badInput } from '../base/errors';
 import { adapterFingerprints, type Fingerprints } from '../models';
 import type { AcceptedChange, StoredCheckpoint } from '../run';
-import { changed, checkModelFolder, refused, tokenizerIdentity, type BaseIdentity } from '../life/identity';
+import { changed, checkModelFolder, tokenizerIdentity, type BaseIdentity } from '../life/identity';
 import { listed } from '../base/text';
 import type { Inputs } from './inputs';
 import { forkCommand } from './resume';
@@ -68,7 +69,7 @@ export function checkResumed(
   checkModelFolder(modelDirectory, step, names);
   checkModelFolder(config.adapter ?? '', step, changed(before.adapter ?? null, now.adapter ?? null));
   if (changed(before.evalData, now.evalData).length > 0) {
-    throw refused(
+    throw badInput(
       `${evalData?.name ?? 'The evaluation data'} no longer holds the problems this run is evaluated on, so before and after could not be compared; restore it, or continue with the new problems in a new folder: ${forkCommand(run, step)}`,
     );
   }
@@ -101,7 +102,7 @@ export async function checkModules(
   const { step } = checkpoint;
   const judged = changed(before.judge ?? null, await moduleFingerprints(judgeModule(config)));
   if (judged.length > 0) {
-    throw refused(
+    throw badInput(
       `The judge's file ${config.judge} has changed since the checkpoint of step ${step} (${judged.join('; ')}), so before and after could not be compared; restore it, or continue with the new one in a new folder: ${forkCommand(run, step)}`,
     );
   }
@@ -111,7 +112,7 @@ export async function checkModules(
   const paths = Object.entries(config.rewardModules)
     .filter(([name]) => files.some((file) => file === name || file.startsWith(`${name}: `)))
     .map(([, path]) => path);
-  throw refused(
+  throw badInput(
     `The reward file ${listed(paths)} has changed since the checkpoint of step ${step} (${files.join('; ')}); restore it, or continue with the new one: --accept-changed reward, which the run will show.`,
   );
 }
@@ -127,10 +128,7 @@ export function checkForked(checkpoint: StoredCheckpoint, { identity: now, model
   checkModelFolder(modelDirectory, checkpoint.step, changed(before.tokenizer, now.tokenizer));
 }
 
-/**
- * Whether a fork has another reward file than its checkpoint, or is evaluated otherwise: on other problems, or
- * by another judge.
- */
+/** Whether a fork has another reward file, judge or problems to be evaluated on than its checkpoint. */
 export function forkChanges(
   checkpoint: StoredCheckpoint,
   { identity: now }: Inputs,

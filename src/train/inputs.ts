@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { resolveConfig, type Config, type ConfigInput } from '../config';
 import { datasetOf, evalSpec, loadRunData, memoryName, trainSpec, type Dataset } from '../data';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import type { Engine } from '../engine/types';
 import { resolveModel, type ModelFetchOptions } from '../models';
 import { assertRoomForPrompt, readPlannedModel, type PlannedModel } from '../plan';
@@ -174,8 +174,7 @@ function checkThinking(config: Config, rewards: readonly WeightedReward[], token
   if (tokenizer.thinkOpenId !== null && tokenizer.thinkCloseId !== null) return;
   const reward = rewards.find((entry) => entry.reward.needsThinking === true)?.reward.name;
   if (reward === undefined) return;
-  throw new AcoerError(
-    'BAD_CONFIG',
+  throw badUsage(
     `The vocabulary of ${config.model} has no <think> and </think>, so reward ${reward} cannot measure thinking; set rewardParams.${reward}.lengthOf to total, and formatWeight to 0 (it asks for closed thinking).`,
   );
 }

@@ -1,7 +1,8 @@
 /** The judge of a run or an evaluation, opened. */
 import { resolve } from 'node:path';
 import type { Config } from '../config';
-import { AcoerError } from '../base/errors';
+import type { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import {
   builtInJudge,
   formatRuleOf,
@@ -47,8 +48,7 @@ export async function judgeIdentity(settings: JudgingSettings): Promise<object> 
 }
 
 const notHere = (name: string): AcoerError =>
-  new AcoerError(
-    'BAD_INPUT',
+  badInput(
     `The judge ${name} was a function of the training program; pass it again to train() as judge. To evaluate, name a judge with --judge.`,
   );
 

@@ -1,7 +1,7 @@
 /** Finds prompts that are too long when a run is opened, so that none can end it in the middle. */
 import type { Config } from '../config';
 import type { Dataset } from '../data';
-import { AcoerError } from '../base/errors';
+import { AcoerError, badUsage } from '../base/errors';
 import { grouped } from '../base/text';
 import { Pace } from '../base/pace';
 import { promptLimit, type PlannedModel } from '../plan';
@@ -118,7 +118,7 @@ export async function skippedPrompts(
   const over = limitInWords(config, model);
   const refuse = (which: string): never => {
     const advice = over.startsWith('max') ? 'raise it' : 'lower maxCompletionLength';
-    throw new AcoerError('BAD_CONFIG', `${which} is longer than ${over}; ${advice}.`);
+    throw badUsage(`${which} is longer than ${over}; ${advice}.`);
   };
   if (size > TRIED) {
     const some = await findLongPrompts(limit, { ...scanned, dataset: evenly(dataset), count: TRIED });

@@ -1,6 +1,6 @@
 /** Writes a batch with updates left as a checkpoint's tensors and a few numbers, and reads it back. */
 import type { Tensor } from '../run';
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import type { OpenBatch, Sample } from '../grpo/sample';
 
 type Ragged = Int32Array | Float64Array;
@@ -58,7 +58,7 @@ export function openBatchTensors({ samples }: OpenBatch): Map<string, Tensor> {
 /** What `openBatchTensors` leaves out. */
 export type OpenBatchNumbers = Omit<OpenBatch, 'samples'>;
 
-const badRollouts = (what: string) => new AcoerError('BAD_INPUT', `The checkpoint's rollouts ${what}.`);
+const badRollouts = (what: string) => badInput(`The checkpoint's rollouts ${what}.`);
 
 /** The parts of each sample; null for one that has none. */
 function splitParts(name: string, flat: Ragged, lengths: ArrayLike<number>): (Ragged | null)[] {

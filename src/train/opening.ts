@@ -1,6 +1,6 @@
 /** GRPO as a method of a run: its settings, code and data, new, as a run has them, or as a fork continues them. */
 import { mergeLayers, type Config, type ConfigInput } from '../config';
-import { AcoerError } from '../base/errors';
+import { badInput, badUsage } from '../base/errors';
 import { isRecord } from '../base/json';
 import type { RunSummary } from '../life/events';
 import type { Asked, Method, Opening } from '../life/method';
@@ -71,8 +71,7 @@ function checkRegistered(
   ]);
   const unknown = names.find((name) => !known.has(name));
   if (unknown === undefined) return;
-  throw new AcoerError(
-    'BAD_CONFIG',
+  throw badUsage(
     `${run} was trained with the reward "${unknown}", which its program had registered: call registerReward('${unknown}', ...) before train({}, { resume }), or give the function again as reward.`,
   );
 }
@@ -100,8 +99,7 @@ function checkData(run: string, checkpoint: StoredCheckpoint, { trainData }: Inp
   const fault = sameRows
     ? `The training data has ${size} problems now and had ${datasetSize} when the run began`
     : `${name} no longer holds the problems this run began with, so it cannot continue where it stopped`;
-  throw new AcoerError(
-    'BAD_INPUT',
+  throw badInput(
     `${fault}; restore the old data, or continue with the new data in a new folder: ${forkCommand(run, checkpoint.step)}`,
   );
 }
@@ -158,23 +156,20 @@ function checkStep(source: RunDirectory, at: number): void {
   const steps = source.checkpointSteps();
   if (steps.includes(at)) return;
   const known = steps.length === 0 ? 'it has none' : `it has ${steps.join(', ')}`;
-  throw new AcoerError('BAD_CONFIG', `${source.path} has no checkpoint of step ${at} (${known}).`);
+  throw badUsage(`${source.path} has no checkpoint of step ${at} (${known}).`);
 }
 
 /** @throws BAD_CONFIG for a fork that cannot continue from its checkpoint */
 function checkSettings(checkpoint: StoredCheckpoint, before: Config, config: Config): void {
   const { step: at } = checkpoint;
   if (config.maxSteps <= at) {
-    throw new AcoerError('BAD_CONFIG', `maxSteps is ${config.maxSteps}: a fork at step ${at} needs more.`);
+    throw badUsage(`maxSteps is ${config.maxSteps}: a fork at step ${at} needs more.`);
   }
   // A model whose files are compared may have moved.
   const fixed = lacksIdentity(checkpoint) ? (['model', ...FIXED] as const) : FIXED;
   const changed = fixed.find((name) => JSON.stringify(config[name]) !== JSON.stringify(before[name]));
   if (changed === undefined) return;
-  throw new AcoerError(
-    'BAD_CONFIG',
-    `A fork continues with the weights of its checkpoint, so ${changed} cannot change.`,
-  );
+  throw badUsage(`A fork continues with the weights of its checkpoint, so ${changed} cannot change.`);
 }
 
 /**
@@ -189,7 +184,7 @@ export async function openFork(
 ): Promise<TrainOpening> {
   const { settings, parts } = asked;
   if (settings.preset !== undefined) {
-    throw new AcoerError('BAD_CONFIG', 'A fork starts from the settings of its run; leave out preset.');
+    throw badUsage('A fork starts from the settings of its run; leave out preset.');
   }
   const source = readRunDirectory(run);
   const own = source.trainSettings() as ConfigInput;

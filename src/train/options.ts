@@ -2,7 +2,7 @@
 import { needMethods, checkName } from '../base/border';
 import { CONFIG_KEYS, type ConfigInput } from '../config';
 import { givenDataset, memoryName } from '../data';
-import { AcoerError } from '../base/errors';
+import { badUsage } from '../base/errors';
 import { shownJson, isRecord } from '../base/json';
 import { checkCall, OWN_FORMS, RUN_OPTIONS, type CallForm, type RunOptions } from '../life/call';
 import { givenTokenizer } from '../tokenizer';
@@ -49,7 +49,7 @@ function nameFor(reward: RewardFunction, taken: ReadonlySet<string>): string {
   const own = reward.name || 'reward';
   checkName('reward', own);
   if (isBuiltIn(own)) {
-    throw new AcoerError('BAD_CONFIG', `A reward named "${own}" is built in; give the function another name`);
+    throw badUsage(`A reward named "${own}" is built in; give the function another name`);
   }
   let name = own;
   for (let number = 2; taken.has(name); number++) name = `${own}${number}`;
@@ -62,10 +62,7 @@ function plainRewards(given: readonly (RewardFunction | RewardEntry)[]) {
   const entries = given.map((entry): RewardEntry => {
     if (typeof entry !== 'function') {
       if (isRecord(entry)) return entry;
-      throw new AcoerError(
-        'BAD_CONFIG',
-        `reward must list functions or {name, weight, params}, not ${shownJson(entry)}`,
-      );
+      throw badUsage(`reward must list functions or {name, weight, params}, not ${shownJson(entry)}`);
     }
     const name = nameFor(entry, taken);
     taken.add(name);
@@ -159,26 +156,20 @@ export const TRAIN_CALL: CallForm = {
 function checkAcceptance({ acceptChanged = [], resume }: TrainOptions): void {
   const unknown = acceptChanged.find((what) => (what as string) !== 'reward');
   if (unknown !== undefined) {
-    throw new AcoerError('BAD_CONFIG', `acceptChanged can name reward only, not ${shownJson(unknown)}.`);
+    throw badUsage(`acceptChanged can name reward only, not ${shownJson(unknown)}.`);
   }
   if (acceptChanged.length > 0 && resume === undefined) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      'acceptChanged is about resuming a run: leave it out, or name resume.',
-    );
+    throw badUsage('acceptChanged is about resuming a run: leave it out, or name resume.');
   }
 }
 
 /** @throws BAD_CONFIG for a new run, all of whose code its caller names */
 function checkTrust({ trust = false, resume, fork }: TrainOptions): void {
   if (typeof trust !== 'boolean') {
-    throw new AcoerError('BAD_CONFIG', `trust must be true or false, not ${shownJson(trust)}.`);
+    throw badUsage(`trust must be true or false, not ${shownJson(trust)}.`);
   }
   if (trust && resume === undefined && fork === undefined) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      'trust is about a run to resume or to fork: leave it out, or name one.',
-    );
+    throw badUsage('trust is about a run to resume or to fork: leave it out, or name one.');
   }
 }
 
@@ -191,7 +182,7 @@ export function givenOptions(settings: TrainSettings, options: TrainOptions): Tr
   const { engine, tokenizer, trainData, evalData } = options;
   if (engine !== undefined) needMethods('engine', engine, ['loadModel', 'memory', 'dispose']);
   if (options.resume !== undefined && options.fork !== undefined) {
-    throw new AcoerError('BAD_CONFIG', 'A run is either resumed or forked: leave out resume or fork.');
+    throw badUsage('A run is either resumed or forked: leave out resume or fork.');
   }
   checkAcceptance(options);
   checkTrust(options);

@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAssignments, resolveConfig, type Config, type ConfigInput } from '../config';
-import { AcoerError, whyUnreadable } from '../base/errors';
+import { badInput, badUsage, whyUnreadable } from '../base/errors';
 import { isRecord } from '../base/json';
 import {
   bareContext,
@@ -35,8 +35,6 @@ const PREFIX = /^train\//;
 
 const SHOWN_NAMES = 20;
 
-const bad = (message: string) => new AcoerError('BAD_INPUT', message);
-
 /** All names in the lines, in the order of their first appearance. */
 const namesIn = (lines: readonly Line[]): string[] => [
   ...new Set(lines.flatMap((line) => Object.keys(line)).filter((name) => name !== 'step')),
@@ -54,21 +52,22 @@ function accuracyName(path: string, names: readonly string[], given: string | un
   const known = [READ.accuracy, TRL_ACCURACY].find((name) => names.includes(name));
   if (known !== undefined) return known;
   const like = names.filter((name) => TRL_ACCURACIES.test(name));
-  if (like.length > 1) throw bad(`${path} has ${like.join(' and ')}: name one of them with --accuracy NAME.`);
+  if (like.length > 1)
+    throw badInput(`${path} has ${like.join(' and ')}: name one of them with --accuracy NAME.`);
   return like[0] ?? null;
 }
 
 function needed(path: string, names: readonly string[], name: string, flag: string): string {
   const plain = name.replace(PREFIX, '');
   if (names.includes(plain)) return plain;
-  throw bad(`${path} has no ${name} (${flag}); ${shownNames(names)}.`);
+  throw badInput(`${path} has no ${name} (${flag}); ${shownNames(names)}.`);
 }
 
 /** @throws BAD_INPUT for values that are no shares */
 function checkShares(path: string, lines: readonly Line[], name: string): void {
   const wrong = lines.find((line) => line[name] !== undefined && !(line[name] >= 0 && line[name] <= 1));
   if (wrong === undefined) return;
-  throw bad(
+  throw badInput(
     `${path} has ${name} = ${wrong[name]} in step ${wrong.step}, which is no share of right answers (0 to 1): name another metric with --accuracy NAME.`,
   );
 }
@@ -110,7 +109,7 @@ export function namedMetrics(path: string, read: readonly Line[], given: NamedMe
   const measured = given.thinking === undefined ? own : needed(path, names, given.thinking, '--thinking');
   const thinking = measured ?? (names.includes(READ.length) ? READ.length : null);
   if (accuracy === null && thinking === null) {
-    throw bad(
+    throw badInput(
       `${path} has neither accuracy nor thinking: nothing can be judged; ${shownNames(names)}. Name what they are with --accuracy NAME and --thinking NAME.`,
     );
   }
@@ -162,7 +161,7 @@ function isFolder(path: string): boolean {
   try {
     return statSync(path).isDirectory();
   } catch (cause) {
-    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
+    throw badInput(`Cannot read ${path}: ${whyUnreadable(cause)}`, cause);
   }
 }
 
@@ -171,10 +170,7 @@ function settingsOf(stored: ConfigInput, set: readonly string[]) {
   const given = parseAssignments(set);
   const other = Object.keys(given).find((name) => name !== 'monitor');
   if (other !== undefined) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      `${other} is not a setting of the monitor; its settings are monitor.<name>.`,
-    );
+    throw badUsage(`${other} is not a setting of the monitor; its settings are monitor.<name>.`);
   }
   const { monitor } = stored;
   return monitorSettings(resolveConfig([monitor === undefined ? {} : { monitor }, given]).monitor);
@@ -197,7 +193,7 @@ function runContext(run: RunDirectory, config: Config, lines: readonly KnownMetr
     (name) => !Number.isSafeInteger(config[name]),
   );
   if (odd !== undefined) {
-    throw new AcoerError('BAD_INPUT', `${run.config()} has no ${odd}: the run is damaged.`);
+    throw badInput(`${run.config()} has no ${odd}: the run is damaged.`);
   }
   const base = baseOf(run);
   if (base === null) {
@@ -213,8 +209,7 @@ const UNCOUNTED =
 
 function fileContext(groups: number | undefined, lines: readonly KnownMetrics[], notices: string[]) {
   if (groups === undefined) {
-    throw new AcoerError(
-      'BAD_CONFIG',
+    throw badUsage(
       'A file of metrics does not say how many prompts a batch has: give their number with --groups N, or give the folder of the run.',
     );
   }

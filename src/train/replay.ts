@@ -1,7 +1,7 @@
 /** `replay`: repeats a refused step from its dump, and says whether the result is the same. */
 import { resolveConfig, type Config } from '../config';
 import type { DeviceName, Engine } from '../engine/types';
-import { AcoerError, errorCode } from '../base/errors';
+import { AcoerError, badInput, errorCode } from '../base/errors';
 import { resolveLoss } from '../losses';
 import { resolveModel, type ModelFetchOptions } from '../models';
 import { openDump, restorePolicy, type StoredCheckpoint } from '../run';
@@ -123,7 +123,7 @@ function refusedStepOf(
   const { phase } = record.found;
   const need = phase === 'accumulate' || phase === 'step' ? 'update' : needs[phase];
   if (batch === null || (need !== null && record[need] === null)) {
-    throw new AcoerError('BAD_INPUT', `${dump} lacks ${batch === null ? 'a batch' : need}.`);
+    throw badInput(`${dump} lacks ${batch === null ? 'a batch' : need}.`);
   }
   return { record, state, batch };
 }

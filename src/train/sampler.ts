@@ -6,7 +6,7 @@ import { didYouMean } from '../config/nearest';
 import { isJavaScriptFile } from '../config/pattern';
 import { badConfig } from '../config/problems';
 import type { Policy } from '../engine/types';
-import { AcoerError, errorMessage } from '../base/errors';
+import { AcoerError, badInput, badUsage, errorMessage } from '../base/errors';
 import { importDefault } from '../life/modules/module-host';
 import { samplerFile } from '../life/modules/user-modules';
 import type { Sampler } from '../sampling';
@@ -61,7 +61,7 @@ function bound(make: SamplerMaker, params: Readonly<Record<string, unknown>>): B
 
 async function makerIn(path: string): Promise<SamplerMaker> {
   const refused = (why: string, cause?: unknown) =>
-    new AcoerError('BAD_CONFIG', `Cannot use the sampler in ${path}: ${why}`, { cause });
+    badUsage(`Cannot use the sampler in ${path}: ${why}`, cause);
   const made = await importDefault(path).catch((cause: unknown) => {
     throw refused(errorMessage(cause), cause);
   });
@@ -79,8 +79,7 @@ export async function openSampler(config: Named, own?: SamplerMaker): Promise<Bo
   const { name, params } = named(config);
   if (name.startsWith(FUNCTION)) {
     if (own !== undefined && functionSamplerName(own) === name) return bound(own, {});
-    throw new AcoerError(
-      'BAD_INPUT',
+    throw badInput(
       `The sampler ${name} was a function of the training program; pass it again to train() as sampler, or set sampler to engine or to a file.`,
     );
   }

@@ -1,7 +1,7 @@
 /** Follows a file of lines that another process appends to, rewrites or replaces. */
 import type { FileHandle } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { AcoerError, errorCode } from '../base/errors';
+import { badInput, errorCode } from '../base/errors';
 import { Pace } from '../base/pace';
 import { openRegularFile } from '../base/regular-file';
 
@@ -32,7 +32,7 @@ export async function openRegular(path: string): Promise<FileHandle | null> {
 }
 
 const tooLarge = (path: string) =>
-  new AcoerError('BAD_INPUT', `${basename(path)} has more than 512 MB; the page does not read it.`);
+  badInput(`${basename(path)} has more than 512 MB; the page does not read it.`);
 
 export class FollowedLines {
   private inode = 0;

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { basename } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { AcoerError, errorCode, errorMessage } from '../base/errors';
+import { badInput, errorCode, errorMessage } from '../base/errors';
 import { shownCompletions } from '../report';
 import { readCompletions, type RunDirectory } from '../run';
 import { HEADERS, type Allowed } from './guard';
@@ -40,7 +40,7 @@ async function openedRun(asked: Allowed, { runs, streams }: Served) {
 async function tableRows(run: RunDirectory, kind: TableKind, step: number): Promise<WireTableRows> {
   const path = kind === 'training' ? run.completions(step) : run.answers(step, kind);
   if (!(await mayRead(run.path, path))) {
-    throw new AcoerError('BAD_INPUT', `${path} is a link that leads out of the run; it is not read.`);
+    throw badInput(`${path} is a link that leads out of the run; it is not read.`);
   }
   const rows = await readCompletions(path);
   const shown = [{ run: 0, from: kind, rows: rows.slice(0, MOST_ROWS) }];

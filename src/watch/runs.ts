@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AcoerError, errorMessage } from '../base/errors';
+import { badInput, errorMessage } from '../base/errors';
 import { Pace } from '../base/pace';
 import { RunDirectory } from '../run';
 import { insidePath } from './inside';
@@ -37,10 +37,10 @@ export class Runs {
   /** @throws BAD_INPUT if `path` is no folder */
   constructor(path: string) {
     if (!existsSync(path)) {
-      throw new AcoerError('BAD_INPUT', `There is no folder ${path}: name a run or a folder of runs.`);
+      throw badInput(`There is no folder ${path}: name a run or a folder of runs.`);
     }
     if (!statSync(path).isDirectory()) {
-      throw new AcoerError('BAD_INPUT', `${path} is a file: name a run or a folder of runs.`);
+      throw badInput(`${path} is a file: name a run or a folder of runs.`);
     }
     this.root = realpathSync(path);
     this.single = isRun(new RunDirectory(this.root));

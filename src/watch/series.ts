@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { basename } from 'node:path';
 import { FIGURE_METRICS } from '../report/figures';
-import { AcoerError } from '../base/errors';
+import { badInput } from '../base/errors';
 import { discardedFile, lineMetrics, type Rollback, type RunDirectory } from '../run';
 import { Pace } from '../base/pace';
 import { maximum } from '../base/statistics';
@@ -200,7 +200,7 @@ async function linesTakenBack(path: string, most: number): Promise<StepMetrics[]
   };
   await metricsOf(path, add).poll();
   if (damaged.length === 0) return lines;
-  throw new AcoerError('BAD_INPUT', `${basename(path)} line ${damaged[0]} is not a line of metrics.`);
+  throw badInput(`${basename(path)} line ${damaged[0]} is not a line of metrics.`);
 }
 
 /** @param add called with every line; null: it is not one of metrics */

@@ -4,7 +4,8 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { isIPv6 } from 'node:net';
 import { hostname } from 'node:os';
-import { AcoerError, errorCode, errorMessage } from '../base/errors';
+import type { AcoerError } from '../base/errors';
+import { badUsage, errorCode, errorMessage } from '../base/errors';
 import { check, makeGuard } from './guard';
 import { pageFiles } from './page';
 import { answer, refuse, type Served } from './routes';
@@ -101,7 +102,7 @@ function listenError(error: unknown, host: string, port: number): AcoerError {
     EACCES: `Port ${port} is reserved: name one above 1023 with --port.`,
   };
   const other = `Cannot listen on ${host}: ${errorMessage(error)}; name an address of this machine with --host.`;
-  return new AcoerError('BAD_CONFIG', texts[errorCode(error) ?? ''] ?? other, { cause: error });
+  return badUsage(texts[errorCode(error) ?? ''] ?? other, error);
 }
 
 /** Listens on the port given, or on the first one from the default on that is free. */
@@ -132,7 +133,7 @@ function hostInAddress(host: string): string {
 export async function startWatch({ path, port, host }: WatchOptions): Promise<WatchServer> {
   // Node listens on every interface when the host is empty, as an unset variable is.
   if (host?.trim() === '') {
-    throw new AcoerError('BAD_CONFIG', '--host is empty: name an address to listen on, or leave it out.');
+    throw badUsage('--host is empty: name an address to listen on, or leave it out.');
   }
   const runs = new Runs(path);
   const streams = new Streams(runs);

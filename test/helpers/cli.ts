@@ -6,6 +6,7 @@ import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 
 import { main } from '../../src/cli/main';
 import { builtCli } from './built';
@@ -20,8 +21,13 @@ export interface CommandResult {
   stderr: string;
 }
 
+/** Node warns once in a process of how Jest imports modules: before a command's output is taken, not amid it. */
+let warned: Promise<void> | undefined;
+const untilWarned = () => (warned ??= import('node:os').then(() => setImmediate()));
+
 /** `acoer ...words` in this process. */
 export async function acoer(...words: string[]): Promise<CommandResult> {
+  await untilWarned();
   const out: string[] = [];
   const err: string[] = [];
   const capture = (stream: NodeJS.WriteStream, to: string[]): jest.SpyInstance =>

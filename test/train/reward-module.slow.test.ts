@@ -84,6 +84,16 @@ test('an answer that never comes is reported after the timeout, naming its sampl
   await expect(reward.score(samples[0]!, view(null))).rejects.toThrow('no answer within 200 ms');
 });
 
+test('a batch that cannot be copied to the thread fails every call, instead of judging the last one', async () => {
+  const reward = await open('plain.cjs');
+  await shown(reward);
+  const batch = [{ ...own, uncopyable: () => undefined }];
+  for (let call = 0; call < 2; call++) {
+    const scored = (async () => reward.score(samples[0]!, { ...view(null), batch }))();
+    await expect(scored).rejects.toThrow('could not be cloned');
+  }
+});
+
 test('errors outside any promise, and an exit, fail the pending calls', async () => {
   expect(await shown(await open('crashes.cjs'))).toContain('Error: out of the blue');
   expect(await shown(await open('exits.cjs'))).toContain('Error: its thread ended');

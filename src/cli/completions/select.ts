@@ -1,6 +1,7 @@
 /** Which completions of a run `acoer show` prints. */
 import { didYouMean } from '../../config';
-import { AcoerError } from '../../base/errors';
+import type { AcoerError } from '../../base/errors';
+import { badInput } from '../../base/errors';
 import { medianItem } from '../../base/statistics';
 import {
   readCompletions,
@@ -26,16 +27,14 @@ export interface Selection {
   rows: StoredCompletion[];
 }
 
-const refuse = (message: string) => new AcoerError('BAD_INPUT', message);
-
 /** Why there is nothing to show, and what to do. */
 function nothingYet(run: RunDirectory, completionsSteps: number, what: string): AcoerError {
   if (completionsSteps === 0) {
-    return refuse(
+    return badInput(
       `${run.path} keeps no ${what}, because its completionsSteps is 0; to keep them, train with --set completionsSteps=10.`,
     );
   }
-  return refuse(
+  return badInput(
     `${run.path} has no ${what} yet: a table is written every ${completionsSteps} steps (completionsSteps), and after each evaluation.`,
   );
 }
@@ -50,7 +49,7 @@ function nearestSteps(
   const above = tables.find((table) => table.step > step);
   const near = [below, above].flatMap((table) => (table === undefined ? [] : [table.step]));
   const nearest = near.length === 1 ? `the nearest is ${near[0]}` : `the nearest are ${near.join(' and ')}`;
-  return refuse(`${run.path} has no ${what} of step ${step}; ${nearest}.`);
+  return badInput(`${run.path} has no ${what} of step ${step}; ${nearest}.`);
 }
 
 /** The tables to look into. @throws BAD_INPUT if there are none */
@@ -80,7 +79,9 @@ function matches(row: StoredCompletion, { problem, sample, correct }: Wanted): b
 function unknownProblem(run: RunDirectory, tables: readonly RunTable[], id: string, ids: Set<string>) {
   const where = tables.length === 1 ? tables[0]!.path : `the tables of ${run.path}`;
   const some = [...ids].slice(0, 3).join(', ');
-  return refuse(`Problem ${id} is not in ${where}${didYouMean(id, [...ids]) || `; they have ${some}, ...`}`);
+  return badInput(
+    `Problem ${id} is not in ${where}${didYouMean(id, [...ids]) || `; they have ${some}, ...`}`,
+  );
 }
 
 /** Most of the time to read a table is that of starting its thread, so several are started together. */

@@ -1,7 +1,7 @@
 /** Benchmarks as the command line names them. */
 import { type Config, resolveConfig } from '../../config';
 import { type Dataset, loadDataset, loadRunData } from '../../data';
-import { AcoerError } from '../../base/errors';
+import { badUsage } from '../../base/errors';
 import type { JudgingSettings } from '../../train';
 import { showDownload } from '../download';
 import { dataRules } from '../judge';
@@ -65,7 +65,7 @@ export async function loadBenchmarks(
       for (const text of flags.benchmark) loaded.push(await loadBenchmark(text, flags.seed, judging, signal));
       return loaded;
     }
-    if (run === null) throw new AcoerError('BAD_CONFIG', '--benchmark is required.');
+    if (run === null) throw badUsage('--benchmark is required.');
     const name = run.evalDataset ?? run.dataset;
     const evaluated = run.evalProblems + run.evalSampledProblems > 0;
     const { judge, judgeParams } = judging;
@@ -75,10 +75,7 @@ export async function loadBenchmarks(
       showDownload(name, signal),
     );
     if (!evaluated && heldOut > 0) {
-      throw new AcoerError(
-        'BAD_CONFIG',
-        `--benchmark is required: the run had no evaluation, so it trained on all of ${name}.`,
-      );
+      throw badUsage(`--benchmark is required: the run had no evaluation, so it trained on all of ${name}.`);
     }
     return [{ ...splitName(name), dataset: evalData! }];
   };
@@ -94,10 +91,7 @@ export async function loadBenchmarks(
   });
   const again = benchmarks.find(({ name }, i) => benchmarks.findIndex((other) => other.name === name) !== i);
   if (again === undefined) return benchmarks;
-  throw new AcoerError(
-    'BAD_CONFIG',
-    `Two benchmarks are called ${again.name}; rename one with --benchmark NAME=FILE.`,
-  );
+  throw badUsage(`Two benchmarks are called ${again.name}; rename one with --benchmark NAME=FILE.`);
 }
 
 function problemsDigest(dataset: Dataset, problems: number): string {

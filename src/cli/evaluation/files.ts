@@ -11,7 +11,7 @@ import {
   report,
   storedRow,
 } from '../../eval';
-import { AcoerError, errorMessage } from '../../base/errors';
+import { badInput, badUsage, errorMessage } from '../../base/errors';
 import { VerifierPool } from '../../grading';
 import { resolveTokenizer } from '../../models';
 import { evaluationRows, recordOf } from '../../run';
@@ -64,10 +64,7 @@ export interface GradedFile extends EvalReport {
 export async function gradeCompletions(flags: EvalFlags, signal: AbortSignal): Promise<GradedFile> {
   const completions = flags.completions!;
   if (flags.benchmark.length > 1) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      'A file of completions belongs to one benchmark; give --benchmark only once.',
-    );
+    throw badUsage('A file of completions belongs to one benchmark; give --benchmark only once.');
   }
   const figures = report(await graded(completions, flags, signal));
   const judge = flags.judge ?? 'math';
@@ -83,18 +80,14 @@ function filesIn(folder: string): Map<string, string> {
     if (typeof benchmark !== 'string') continue;
     const other = files.get(benchmark);
     if (other !== undefined) {
-      throw new AcoerError(
-        'BAD_INPUT',
+      throw badInput(
         `${folder} contains several evaluations on ${benchmark}; name one of the files, such as ${other} or ${path}.`,
       );
     }
     files.set(benchmark, path);
   }
   if (files.size > 0) return files;
-  throw new AcoerError(
-    'BAD_INPUT',
-    `${folder} contains no evaluation; name a folder written by acoer eval, or a file.`,
-  );
+  throw badInput(`${folder} contains no evaluation; name a folder written by acoer eval, or a file.`);
 }
 
 /** The files of a folder by benchmark; null for a file. */
@@ -102,7 +95,7 @@ function folderOf(path: string): Map<string, string> | null {
   try {
     if (!statSync(path).isDirectory()) return null;
   } catch (cause) {
-    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(cause)}`, { cause });
+    throw badInput(`Cannot read ${path}: ${errorMessage(cause)}`, cause);
   }
   return filesIn(path);
 }
@@ -112,10 +105,7 @@ function partnerIn(files: Map<string, string>, file: string): string {
   const benchmark = recordOf(file)?.settings.benchmark;
   const found = files.size === 1 ? [...files.values()][0] : files.get(String(benchmark));
   if (found !== undefined) return found;
-  throw new AcoerError(
-    'BAD_INPUT',
-    `${file} matches none of ${[...files.values()].join(', ')}; name two files.`,
-  );
+  throw badInput(`${file} matches none of ${[...files.values()].join(', ')}; name two files.`);
 }
 
 /** Pairs the files of both sides by benchmark; a single file takes the benchmark of the other side. */
@@ -132,7 +122,7 @@ function pairFiles(a: string, b: string): { benchmark: string | null; files: [st
   if (shared.length > 0) {
     return shared.map((benchmark) => ({ benchmark, files: [first.get(benchmark)!, second.get(benchmark)!] }));
   }
-  throw new AcoerError('BAD_INPUT', `${a} and ${b} have no benchmark in common.`);
+  throw badInput(`${a} and ${b} have no benchmark in common.`);
 }
 
 /** Our own finished evaluations keep their verdicts; any other file is graded. */
@@ -140,8 +130,7 @@ async function rowsOf(path: string, flags: EvalFlags, signal: AbortSignal): Prom
   const record = recordOf(path);
   if (record === null) return graded(path, flags, signal);
   if (record.report === null) {
-    throw new AcoerError(
-      'BAD_INPUT',
+    throw badInput(
       `${path} belongs to an unfinished evaluation; finish it first by repeating its command with the same --out.`,
     );
   }

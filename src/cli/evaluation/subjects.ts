@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { type Config, resolveConfig } from '../../config';
-import { AcoerError, whyUnreadable } from '../../base/errors';
+import { badInput, badUsage, whyUnreadable } from '../../base/errors';
 import { fileSha256, RunDirectory, weightsFile } from '../../run';
 import type { EvalFlags } from './flags';
 
@@ -24,7 +24,7 @@ const safe = (text: string): string => text.replace(/[^\w.@+-]+/g, '-').replace(
 function runOf(path: string): { directory: RunDirectory; config: Config } {
   const directory = new RunDirectory(resolve(path));
   if (!existsSync(directory.config())) {
-    throw new AcoerError('BAD_INPUT', `${path} is not a run: it has no config.json.`);
+    throw badInput(`${path} is not a run: it has no config.json.`);
   }
   // Its rewards may be functions of the program that trained it: an evaluation needs none.
   return { directory, config: resolveConfig([directory.trainSettings()]) };
@@ -47,8 +47,7 @@ export function runConfig(flags: EvalFlags): Config | null {
   for (const key of shared) {
     const other = configs.findIndex((config) => JSON.stringify(config[key]) !== JSON.stringify(first[key]));
     if (other >= 0) {
-      throw new AcoerError(
-        'BAD_CONFIG',
+      throw badUsage(
         `${flags.run[0]} and ${flags.run[other]} differ in ${key}; evaluate them in separate commands.`,
       );
     }
@@ -71,7 +70,7 @@ async function checkpointsOf(path: string): Promise<Subject[]> {
     list.push({ label: `${name}@${step}`, adapter, adapterSha256, run: path, step });
   }
   if (list.length > 0) return list;
-  throw new AcoerError('BAD_INPUT', `${path} has no checkpoint yet; nothing to evaluate.`);
+  throw badInput(`${path} has no checkpoint yet; nothing to evaluate.`);
 }
 
 /** Makes labels unique by appending a number to those already taken. */
@@ -111,8 +110,8 @@ async function weightsDigest(folder: string): Promise<string> {
   const path = join(folder, weightsFile(folder));
   if (existsSync(path)) {
     return fileSha256(path).catch((cause: unknown) => {
-      throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
+      throw badInput(`Cannot read ${path}: ${whyUnreadable(cause)}`, cause);
     });
   }
-  throw new AcoerError('BAD_INPUT', `${folder} is not an adapter: it has no adapter_model.safetensors.`);
+  throw badInput(`${folder} is not an adapter: it has no adapter_model.safetensors.`);
 }

@@ -1,7 +1,7 @@
 /** CSV and TSV with a header line; quoted fields may contain commas, quotes and line ends (RFC 4180). */
 import type { Readable } from 'node:stream';
 import { parse } from 'csv-parse';
-import { AcoerError, errorMessage } from '../../base/errors';
+import { AcoerError, badInput, errorMessage } from '../../base/errors';
 import { MAX_ROW_LENGTH, type ColumnChoice, type RowReader, type SourceRow } from '../rows';
 
 interface CsvRecord {
@@ -53,7 +53,7 @@ async function* csvRows(
     }
   } catch (error) {
     if (error instanceof AcoerError) throw error;
-    throw new AcoerError('BAD_INPUT', `${file} line ${nextLine}: ${errorMessage(error)}`, { cause: error });
+    throw badInput(`${file} line ${nextLine}: ${errorMessage(error)}`, error);
   } finally {
     text.destroy();
   }

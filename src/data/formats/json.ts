@@ -1,6 +1,6 @@
 /** A JSON file: a list of objects, or JSON Lines named .json, as in data sets on the hub. */
 import { JSONParser } from '@streamparser/json';
-import { AcoerError, errorMessage } from '../../base/errors';
+import { badInput, errorMessage } from '../../base/errors';
 import { MAX_ROW_LENGTH, objectRow, type RowReader, type SourceRow } from '../rows';
 import { readJsonLines } from './jsonl';
 
@@ -42,13 +42,7 @@ async function* listRows(file: string, chunks: AsyncIterable<string>): AsyncGene
     try {
       step();
     } catch (error) {
-      throw new AcoerError(
-        'BAD_INPUT',
-        `${file} is not valid JSON after row ${number}: ${errorMessage(error)}`,
-        {
-          cause: error,
-        },
-      );
+      throw badInput(`${file} is not valid JSON after row ${number}: ${errorMessage(error)}`, error);
     }
   };
   let length = 0;

@@ -1,5 +1,5 @@
 /** JSON Lines: one object per line. */
-import { AcoerError, errorMessage } from '../../base/errors';
+import { badInput, errorMessage } from '../../base/errors';
 import { MAX_ROW_LENGTH, objectRow, type RowReader, type SourceRow } from '../rows';
 
 interface Line {
@@ -32,7 +32,7 @@ async function* splitLines(file: string, chunks: AsyncIterable<string>): AsyncGe
     length += chunk.length - start;
     if (length > MAX_ROW_LENGTH) {
       const message = `${file} line ${number}: more than ${MAX_ROW_LENGTH} characters without the end of a row`;
-      throw new AcoerError('BAD_INPUT', message);
+      throw badInput(message);
     }
   }
   const text = rest.join('');

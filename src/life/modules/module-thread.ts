@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { isMainThread, Worker } from 'node:worker_threads';
 import { awakeTimer, late } from '../../base/deadline';
-import { AcoerError } from '../../base/errors';
+import { AcoerError, badUsage } from '../../base/errors';
 import { isRecord } from '../../base/json';
 import { exitFromThread } from '../../engine/exit';
 
@@ -74,10 +74,7 @@ function endProcessWithout(worker: Worker): void {
   worker.once('exit', () => process.off('exit', endNow));
 }
 
-/**
- * Ends the thread. One that does not end within 2 s is left behind: it holds up neither the caller nor the
- * end of the process.
- */
+/** Ends the thread. One that has not ended within 2 s is left behind and holds up nobody. */
 async function endThread(worker: Worker): Promise<void> {
   const left = await new Promise<boolean>((resolve) => {
     const cancel = awakeTimer(END_MS, () => resolve(true));
@@ -257,8 +254,5 @@ export async function openModuleThread<Message>(
   await endThread(worker);
   if (signal?.aborted === true)
     throw new AcoerError('INTERRUPTED', `Interrupted while the ${what} was loaded.`);
-  throw new AcoerError(
-    'BAD_CONFIG',
-    `Cannot use the ${what} "${setup.name}" in ${setup.path}: ${first.message}`,
-  );
+  throw badUsage(`Cannot use the ${what} "${setup.name}" in ${setup.path}: ${first.message}`);
 }

@@ -7,7 +7,8 @@ import { createHash } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
-import { AcoerError, whyUnreadable, whyUnwritten } from '../../base/errors';
+import type { AcoerError } from '../../base/errors';
+import { badInput, badUsage, whyUnreadable, whyUnwritten } from '../../base/errors';
 import { isRecord } from '../../base/json';
 import { readRegularFileSync } from '../../base/regular-file';
 import { temporaryName, writeFileAtomic } from '../../run';
@@ -94,8 +95,7 @@ export interface Trust {
 }
 
 const refusal = (run: string, modules: readonly UserModule[]): AcoerError =>
-  new AcoerError(
-    'BAD_INPUT',
+  badInput(
     `${run} names ${listed(modules)}, code that would run with your rights and that, as it is now, you have not named on this machine: read it, then give --trust (in a program: trust: true).`,
   );
 
@@ -121,7 +121,7 @@ export async function admitModules(
     }
     const found = await placed(module).catch((cause: unknown) => {
       const why = `Cannot use ${listed([module])}, which ${run} names: ${whyUnreadable(cause)}`;
-      throw new AcoerError('BAD_CONFIG', why, { cause });
+      throw badUsage(why, cause);
     });
     const known = standing(found);
     if (known === 'unknown') unknown.push(module);

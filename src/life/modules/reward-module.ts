@@ -67,8 +67,8 @@ class ModuleReward implements BoundReward {
 
   private send({ batch, step, maxLength }: ObserveView, state: unknown): void {
     if (this.sent?.batch === batch && this.sent.state === state) return;
-    this.sent = { batch, state };
     this.thread.post({ type: 'batch', batch, step, maxLength, state });
+    this.sent = { batch, state };
   }
 }
 

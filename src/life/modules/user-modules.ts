@@ -4,7 +4,7 @@ import { statSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
 import type { Config, ConfigInput } from '../../config';
 import { isJavaScriptFile } from '../../config/pattern';
-import { AcoerError, whyUnreadable } from '../../base/errors';
+import { badUsage, whyUnreadable } from '../../base/errors';
 import { isJudgeFile } from '../../judges';
 import type { Fingerprints } from '../../models';
 import { readRegularFile } from '../../base/regular-file';
@@ -82,9 +82,7 @@ async function filesOf(module: string): Promise<Map<string, Buffer>> {
   for (let path = open.pop(); path !== undefined; path = open.pop()) {
     if (found.has(path)) continue;
     const content = await readRegularFile(path, MAX_MODULE_BYTES).catch((cause: unknown) => {
-      throw new AcoerError('BAD_CONFIG', `Cannot read the module ${path}: ${whyUnreadable(cause)}`, {
-        cause,
-      });
+      throw badUsage(`Cannot read the module ${path}: ${whyUnreadable(cause)}`, cause);
     });
     found.set(path, content);
     if (/\.[cm]?js$/.test(path)) open.push(...importedFiles(path, content.toString('utf8')));
