@@ -33,8 +33,7 @@ void stopEnginesBeforeExit(Napi::Env env) {
       process, {Napi::String::New(env, "exit"), Napi::Function::New(env, stop, "stopEngines")});
 }
 
-// Runs no exit handler and waits for no thread, so that a stuck
-// engine cannot delay it.
+// Runs no exit handler and waits for no thread, so that a stuck engine cannot delay it.
 Napi::Value exitNow(const Napi::CallbackInfo& info) {
   ::_exit(info[0].IsNumber() ? info[0].As<Napi::Number>().Int32Value() : 1);
 }

@@ -1,4 +1,7 @@
-/** Signals before a command handles any, from the first moment that allows it: main.ts's first import. */
+/**
+ * Signals before a command handles any, from the first moment at which there can be a listener: the first
+ * import of main.ts.
+ */
 // eslint-disable-next-line no-restricted-imports -- reads /proc only, before anything else is loaded
 import { readFileSync, readlinkSync } from 'node:fs';
 import { basename } from 'node:path';

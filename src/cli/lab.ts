@@ -85,7 +85,10 @@ function syntheticOptions(flags: LabFlags): LabOptions['synthetic'] {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-/** `rewardParams.<name>.<parameter>` and `rewardModules.<name>` as in a configuration; else parameters. */
+/**
+ * `rewardParams.<name>.<parameter>` and `rewardModules.<name>` are as in a run's configuration; other names
+ * are parameters.
+ */
 function parameterOptions(assignments: readonly string[]): LabOptions {
   const { rewardParams, rewardModules, ...params } = parseAssignments(assignments);
   return {

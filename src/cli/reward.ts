@@ -117,7 +117,10 @@ async function* checkedLines(file: string | undefined, needsText: boolean): Asyn
   for await (const line of parseJsonLines(await openInput(file))) yield check(line);
 }
 
-/** Passes a step's lines to `take` once the next has begun or the input has ended, and nothing arrives. */
+/**
+ * Passes each step's lines to `take` after the next step has begun or the input has ended, as soon as nothing
+ * more is arriving.
+ */
 async function eachStep(
   lines: AsyncIterator<RewardLine>,
   take: (step: RewardLine[]) => Promise<void>,

@@ -140,7 +140,10 @@ function tooFew(reason: string, pool: Dataset): AcoerError {
   );
 }
 
-/** The embedded task's evaluation problems, too many to compare, differ from those for training by design. */
+/**
+ * The embedded task's evaluation problems differ from its training problems by construction; those are too
+ * many to compare.
+ */
 const madeApart = ({ dataset, evalDataset }: Config, { trainData, evalData }: GivenData): boolean =>
   dataset === 'tiny' &&
   (evalDataset ?? 'tiny') === 'tiny' &&

@@ -15,7 +15,10 @@ export interface GradingItem {
   pred: string;
   /** Under math_verify's option names; the caller checks them (`optionsFromConfig`). */
   config?: unknown;
-  /** `boxed`: the paper's protocol; `last-box`: the authors' code. Both take no `config`. */
+  /**
+   * `boxed`: the paper's protocol; `last-box`: the authors' code. Both are `verifyCompletion` and take no
+   * `config`.
+   */
   preset?: PresetName | 'boxed' | 'last-box';
   /** What the data set says about judging its answers. */
   grading?: Grading;

@@ -33,9 +33,9 @@ export interface SplitAdvantages {
 }
 
 /**
- * The advantages with the efficiency pressure lowered to `pressure` (1: unchanged, 0: only the verdict counts): A' = m
- * + pressure (A - m), where m is the mean of its class. Applied after the normalisation: in a group whose answers are
- * all right, dividing by the std would scale a smaller length term of the reward up again.
+ * The advantages with the efficiency pressure lowered to `pressure` (1: unchanged, 0: only the verdict counts):
+ * A' = m + pressure (A - m), where m is the mean of its class. Applied after the normalisation: in a group whose
+ * answers are all right, dividing by the std would scale a smaller length term of the reward up again.
  */
 export function withPressure(
   groups: readonly GroupOutline[],

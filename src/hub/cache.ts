@@ -127,7 +127,10 @@ export class RepoCache {
     return found.sort();
   }
 
-  /** Puts the blob into the snapshot as a relative link, or moves it where a file system has none. */
+  /**
+   * Puts the blob into the snapshot as a relative link, or moves the file there if the file system has no
+   * links.
+   */
   async link(commit: string, file: RemoteFile): Promise<void> {
     const pointer = join(this.snapshot(commit), file.path);
     const blob = this.blob(file);

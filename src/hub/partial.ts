@@ -65,7 +65,10 @@ async function partialsOf(blob: string): Promise<PartialEntry[]> {
 
 export type Claim = { path: string } | { busy: { bytes: number } };
 
-/** A path to write to, perhaps with the first bytes there; or another process's progress with this blob. */
+/**
+ * A path to write to, which may already have the first bytes; or the progress of another process with this
+ * blob.
+ */
 export async function claimPartial(blob: string): Promise<Claim> {
   const partials = await partialsOf(blob);
   const busy = partials.find((partial) => partial.busy);

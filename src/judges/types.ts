@@ -24,7 +24,10 @@ export interface Judge extends ReferenceRule {
   readonly name: string;
   /** One that comes with the program neither throws nor waits. */
   verdict(completion: JudgedCompletion, problem: Problem): Work<Verdict>;
-  /** A call that takes too long is ended by the judge itself (its thread); the caller sets no time limit. */
+  /**
+   * A call that takes too long is ended by the judge itself (a module's thread), so the caller sets no time
+   * limit.
+   */
   readonly keepsTime?: boolean;
   /** Frees what it holds. Called once. */
   close?(): Promise<void>;

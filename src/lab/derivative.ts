@@ -4,7 +4,10 @@ import { maximum } from '../base/statistics';
 interface Stencil {
   /** In units of h. */
   offsets: readonly number[];
-  /** Weights of values at the offsets: their sum over 12 h is the derivative, with an error of order h^4. */
+  /**
+   * Weights of the values at the offsets. The weighted sum over 12 h is the derivative, with an error of
+   * order h^4.
+   */
   weights: readonly number[];
 }
 
@@ -27,7 +30,10 @@ export function stepFor(spread: number): number {
   return wanted > 2 ** -20 ? 2 ** Math.floor(Math.log2(wanted)) : 2 ** -20;
 }
 
-/** Sums below this share of the largest value are rounding: each term is off by up to half an epsilon. */
+/**
+ * Sums below this fraction of the largest value are rounding: each term is off by at most half an epsilon
+ * relative to itself.
+ */
 const ROUNDING = 64 * Number.EPSILON;
 
 async function apply(sampled: Sampled, { offsets, weights }: Stencil, h: number): Promise<number[]> {

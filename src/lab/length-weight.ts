@@ -28,7 +28,10 @@ async function partsOf(subject: Subject, group: Group): Promise<{ fixed: number[
   return { fixed, term: fixed.map((value, i) => rewards[i]! - value) };
 }
 
-/** Standard deviation (Bessel) of the rewards at a weight, and its derivative by the weight's logarithm. */
+/**
+ * Standard deviation (Bessel) of the rewards at a weight, and its derivative with respect to the logarithm of
+ * the weight.
+ */
 function spreadAt({ fixed, term }: Awaited<ReturnType<typeof partsOf>>, factor: number): GroupSpread {
   const own = term.map((value) => factor * value);
   const rewards = fixed.map((value, i) => value + own[i]!);

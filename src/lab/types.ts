@@ -146,7 +146,10 @@ export interface Adaptation {
 export interface GroupSpread {
   /** Standard deviation (Bessel). */
   std: number;
-  /** Derivative of `std` by the logarithm of the length weight; `std` itself when length alone spreads it. */
+  /**
+   * Derivative of `std` with respect to the logarithm of the length weight; equal to `std` when the spread
+   * comes from length alone.
+   */
   growth: number;
 }
 

@@ -1,4 +1,4 @@
-/** The sinks of a run: its own, and the user's, of which those that fail or are late are left out, and the run goes on. */
+/** The sinks of a run: its own, and the user's. Those that fail or are late are left out, and the run goes on. */
 import { basename } from 'node:path';
 import { badArgument, needFunction } from '../base/border';
 import { awakeTimer, isPromise, late, withinTime, withTimeout } from '../base/deadline';

@@ -14,7 +14,10 @@ export interface ModelFamily {
   architecture: string;
   /** Its name in `model_type`. */
   modelType: string;
-  /** Reads config.json's value. @throws for a missing or wrong field, and for what the engine lacks */
+  /**
+   * Reads the value of config.json. @throws for a missing or wrong field, and for features that the engine
+   * does not support
+   */
   readSpec(config: unknown, path: string): ModelSpec;
   /** The engine's name of a tensor in the weight files; null leaves the tensor out. */
   tensorName(stored: string, spec: ModelSpec): string | null;

@@ -4,7 +4,10 @@ import type { NativeStoredTensor, NativeTensorTable } from '../engine/binding';
 import { badFile, openRegularFile, readBytes } from './files';
 import { headerPlace, parseHeader, type Complaint } from './safetensors';
 
-/** For all files of a model, adapter or optimiser; the largest dense models have about 1,200 weights. */
+/**
+ * Limit for all files of a model, an adapter or an optimiser; the largest dense models have about 1,200
+ * weights.
+ */
 const MAX_TENSORS = 5_000;
 const COMPARED_BYTES = 1 << 22;
 

@@ -1,4 +1,7 @@
-/** Parquet files, read by a thread in windows of rows: only one at a time costs memory and time here. */
+/**
+ * Parquet files, read by a thread in windows of rows, so that only one window at a time costs memory and
+ * event-loop time.
+ */
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { awakeTimer } from '../base/deadline';

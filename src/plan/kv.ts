@@ -5,7 +5,10 @@ import type { PlannedWork } from './workload';
 /** The cache's allocation unit in positions, and the most prompt tokens prefilled together. */
 const TILE = 16;
 export const PREFILL_TOKENS = 2048;
-/** Share of free memory for the cache without `kvBytes`: other programs share a machine, not a run's GPU. */
+/**
+ * Fraction of the free memory the engine uses for the cache without `kvBytes`: a machine's memory is shared
+ * with other programs, a GPU's belongs to the run.
+ */
 export const KV_SHARE = { cpu: 1 / 4, cuda: 3 / 4 } as const;
 export const KV_SHARE_TEXT = { cpu: 'a quarter', cuda: 'three quarters' } as const;
 

@@ -11,7 +11,10 @@ export interface Mark {
   text: string;
 }
 
-/** Changes of the monitor's state, refused steps and rollbacks, in order; a rollback where its lines join. */
+/**
+ * Changes of the monitor's state, refused steps and rollbacks, in step order. A rollback is marked at the step
+ * it went back to, where the lines that follow join.
+ */
 export function marksOf(lines: readonly StepMetrics[], rollbacks: readonly Rollback[]): Mark[] {
   const marks = rollbacks.map(({ number, from, to, reason }): Mark => {
     return { step: to, kind: 'rollback', text: `Rollback ${number}, from step ${from} to ${to}. ${reason}` };

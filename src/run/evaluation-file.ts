@@ -1,4 +1,7 @@
-/** The files of evaluations: completions as they end, and the settings, in a folder locked meanwhile. */
+/**
+ * The files of evaluations: completions appended as they end, and the settings they were made with, in a
+ * folder that is locked while it is written.
+ */
 import { closeSync, existsSync, fstatSync, ftruncateSync, readdirSync, readSync, rmdirSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { AcoerError, badInput, whyUnwritten } from '../base/errors';

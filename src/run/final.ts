@@ -101,7 +101,10 @@ export function adapterConfig(
   };
 }
 
-/** A run's adapter_config.json; null without an adapter. PEFT would seek the embedded model on the hub. */
+/**
+ * The adapter_config.json of a run; null: it trains all weights. PEFT would look for the embedded model's name
+ * on the hub.
+ */
 export function runAdapterConfig(
   config: LoraShape & { model: string; full: boolean },
   policy: Policy,

@@ -23,7 +23,10 @@ const damagedLine = (path: string, index: number) =>
     `${path} line ${index + 1} is not a line of metrics: the file is damaged. Resuming repairs a run's; otherwise remove the line.`,
   );
 
-/** The text of each line, the last empty or cut off. Ten thousand steps take 0.2 s, so others get turns. */
+/**
+ * The text of each line; the last one is empty, or was cut off. Reading many takes turns with the event loop:
+ * ten thousand steps take a fifth of a second.
+ */
 async function linesOf(path: string): Promise<string[]> {
   if (!existsSync(path)) return [];
   const text = await readRegularFile(path, MAX_TEXT_BYTES).catch((cause: unknown) => {

@@ -55,7 +55,10 @@ export const discardedFile = (run: RunDirectory, number: number): string =>
 export const discardedLines = (run: RunDirectory, number: number): StepMetrics[] =>
   readMetrics(discardedFile(run, number));
 
-/** Commits a rollback at once, and safely twice; its metrics are kept in `rolled-back-<number>.jsonl`. */
+/**
+ * Commits a rollback, which takes effect with this call. The metrics it takes back are kept in
+ * `rolled-back-<number>.jsonl`. Safe to repeat.
+ */
 export function recordRollback(run: RunDirectory, rollback: Rollback): void {
   const lines = readMetrics(run.metrics()).filter((line) => line.step! > rollback.to);
   const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');

@@ -20,7 +20,10 @@ const SFT_STATE = z.strictObject({
   /** The loss of the first update and of the newest; null before the first. */
   loss: z.strictObject({ first: z.number(), last: z.number() }).nullable(),
   memory: z.strictObject({ microBatchTokens: count.nullable(), maxSlots: count.nullable() }),
-  /** On held-out examples: before the first update, newest, lowest loss. Older versions evaluated nothing. */
+  /**
+   * On held-out examples: before the first update, the newest, and the lowest loss so far. Missing in checkpoints of
+   * versions that evaluated nothing.
+   */
   base: evaluation.nullable().default(null),
   latest: evaluation.extend({ step: count }).nullable().default(null),
   best: z.strictObject({ step: count, loss: z.number() }).nullable().default(null),

@@ -56,7 +56,10 @@ function tokenText(value: unknown): string | null {
   return typeof content === 'string' ? content : null;
 }
 
-/** The library keeps a place for every id; the largest vocabularies have a sixteenth of this. */
+/**
+ * The library keeps a place for every id up to the highest. The largest vocabularies have 262,144 tokens; this
+ * is sixteen times as many.
+ */
 const MAX_IDS = 1 << 22;
 
 const isId = (id: unknown): id is number =>

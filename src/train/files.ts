@@ -79,7 +79,10 @@ export class TrainFiles extends RunFiles {
     await this.prune(state, signal);
   }
 
-  /** Removes checkpoints beyond `keepCheckpoints`, but not best, newest healthy or those to roll back to. */
+  /**
+   * Removes checkpoints beyond `keepCheckpoints`, but never the best, the newest healthy one, or those a
+   * rollback needs.
+   */
   prune({ best, guard, loop }: RunState, signal?: AbortSignal): Promise<void> {
     const { config, directory } = this.run;
     const { step } = loop;

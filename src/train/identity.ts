@@ -128,7 +128,10 @@ export function checkForked(checkpoint: StoredCheckpoint, { identity: now, model
   checkModelFolder(modelDirectory, checkpoint.step, changed(before.tokenizer, now.tokenizer));
 }
 
-/** Whether a fork has another reward file, judge or problems to be evaluated on than its checkpoint. */
+/**
+ * Whether a fork has another reward file than its checkpoint, or is evaluated otherwise: on other problems, or
+ * by another judge.
+ */
 export function forkChanges(
   checkpoint: StoredCheckpoint,
   { identity: now }: Inputs,

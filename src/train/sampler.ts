@@ -7,7 +7,7 @@ import { isJavaScriptFile } from '../config/pattern';
 import { badConfig } from '../config/problems';
 import type { Policy } from '../engine/types';
 import { AcoerError, badInput, badUsage, errorMessage } from '../base/errors';
-import { importDefault } from '../life/modules/module-host';
+import { importDefault } from '../life/modules/import-default';
 import { samplerFile } from '../life/modules/user-modules';
 import type { Sampler } from '../sampling';
 import type { Tokenizer } from '../tokenizer';

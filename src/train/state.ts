@@ -237,7 +237,10 @@ export async function restoreRun(
   return { ...state, loop: eased, open: null, guard: { ...state.guard, collapse: null } };
 }
 
-/** The state a fork starts from: the checkpoint's, new for new rewards, without evaluations of other data. */
+/**
+ * The state a fork starts from: the checkpoint's, with a new state for rewards that it does not know, and
+ * without the evaluations of other data.
+ */
 async function forkState(
   checkpoint: StoredCheckpoint,
   { keepOpen, otherEvalData }: NonNullable<TrainOpening['fork']>,

@@ -37,7 +37,10 @@ export type Node =
   | { kind: 'bigop'; op: 'sum' | 'prod'; variable: string; from: Node; to: Node; body: Node }
   /** A list without brackets or in braces; order does not matter. */
   | { kind: 'set'; items: Node[] }
-  /** Two may be an interval. `names`: of the items, in order; `written`: their positions in the answer. */
+  /**
+   * Two items may be an interval. `names`: names of the items, in order; `written`: the position of each in
+   * the answer.
+   */
   | { kind: 'tuple'; open: '(' | '['; close: ')' | ']'; items: Node[]; names?: string[]; written?: number[] }
   | { kind: 'setop'; op: 'union' | 'intersection' | 'difference'; parts: Node[] }
   | { kind: 'named'; name: SetName }

@@ -1,7 +1,8 @@
 /** The thread of a judge in a file: answers calls of `judge-module.ts`. */
 import { workerData } from 'node:worker_threads';
 import { judgeOf, type JudgeFunction } from '../../judges';
-import { importDefault, serveCalls } from './module-host';
+import { importDefault } from './import-default';
+import { serveCalls } from './module-host';
 import type { JudgeSetup, ToJudge } from './judge-module';
 
 const { name, path, params } = workerData as JudgeSetup;

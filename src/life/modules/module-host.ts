@@ -1,30 +1,7 @@
 /** The inside of a thread of `module-thread.ts`: loads a user's module and answers calls. */
 import { parentPort } from 'node:worker_threads';
-import { pathToFileURL } from 'node:url';
-import { errorMessage, whyUnreadable } from '../../base/errors';
+import { errorMessage } from '../../base/errors';
 import type { FromThread, ToThread } from './module-thread';
-import { isRecord } from '../../base/json';
-import { checkRegularFile } from '../../base/regular-file';
-
-/** CommonJS and a compiler add one layer each. */
-const MOST_LAYERS = 4;
-
-/**
- * The default export of the user's module at `path`, without the layers that CommonJS and compilers add.
- * @throws Error for a default export that contains itself
- */
-export async function importDefault(path: string): Promise<unknown> {
-  await checkRegularFile(path).catch((cause: unknown) => {
-    throw new Error(whyUnreadable(cause), { cause });
-  });
-  let found: unknown = await import(pathToFileURL(path).href);
-  for (let layer = 0; isRecord(found) && found['default'] !== undefined; layer++) {
-    if (layer === MOST_LAYERS)
-      throw new Error('its default export has a default of its own, and so on without end');
-    found = found['default'];
-  }
-  return found;
-}
 
 export interface Host<Message> {
   /** What goes with `ready`. */

@@ -1,7 +1,8 @@
 /** The thread of a reward in `rewardModules`: answers calls of `reward-module.ts`. */
 import { workerData } from 'node:worker_threads';
 import { definitionOf } from '../../rewards/user';
-import { importDefault, serveCalls } from './module-host';
+import { importDefault } from './import-default';
+import { serveCalls } from './module-host';
 import type { RewardSetup, ToReward } from './reward-module';
 
 const { name, path, params, maxLength } = workerData as RewardSetup;

@@ -1,7 +1,8 @@
 /** The thread of a sink in `sinks`: answers calls of `sink-module.ts`. */
 import { workerData } from 'node:worker_threads';
 import { isRecord } from '../../base/json';
-import { importDefault, serveCalls } from './module-host';
+import { importDefault } from './import-default';
+import { serveCalls } from './module-host';
 import type { SinkSetup, ToSink } from './sink-module';
 import { SINK_CALLS, type SinkMaker } from '../sink';
 
