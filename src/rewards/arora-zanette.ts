@@ -1,7 +1,6 @@
-/** Mean and std (no Bessel's correction) are of the prompt's correct answers; alpha's default is ours. */
+/** alpha's default is ours. */
 import { defineReward, nonNegative, sumOf } from './define';
-import { mean } from '../base/statistics';
-import { correctOf, isCorrect, populationStd } from './groups';
+import { isCorrect, standardLength } from './groups';
 
 export const aroraZanette = defineReward({
   name: 'arora-zanette',
@@ -14,9 +13,7 @@ export const aroraZanette = defineReward({
   reward: ({ alpha }, { l }) => ({
     score(rollout, { group }) {
       if (!isCorrect(rollout)) return sumOf(0, 0);
-      const lengths = correctOf(group).map(l);
-      const z = (l(rollout) - mean(lengths)) / (populationStd(lengths) + 1e-7);
-      return sumOf(1, -alpha / (1 + Math.exp(-z)));
+      return sumOf(1, -alpha / (1 + Math.exp(-standardLength(rollout, group, l))));
     },
   }),
 });

@@ -1,32 +1,25 @@
 /** The built-in rewards. */
-import { acc } from './acc';
+import { aDlp } from './a-dlp';
 import { acoer } from './acoer';
 import { acoerFixed } from './acoer-fixed';
-import { aDlp } from './a-dlp';
 import { alp } from './alp';
 import { aroraZanette } from './arora-zanette';
-import { beta0, beta001, beta005, beta010 } from './beta';
-import { binary } from './binary';
 import { brevityLinear } from './brevity-linear';
 import { cosine } from './cosine';
 import { dast } from './dast';
-import { format } from './format';
-import { general } from './general';
+import { beta0, beta001, beta005, beta010, binary, general } from './general';
 import { gr3 } from './gr3';
-import { grpoLead } from './grpo-lead';
-import { grpoLeadOriginal } from './grpo-lead-original';
+import { grpoLead, grpoLeadOriginal } from './grpo-lead';
 import { grpoLp } from './grpo-lp';
 import { hapo } from './hapo';
 import { kimi } from './kimi';
-import { l1Exact } from './l1-exact';
-import { l1Max } from './l1-max';
-import { laser } from './laser';
-import { laserD } from './laser-d';
+import { l1Exact, l1Max } from './l1';
+import { laser, laserD } from './laser';
+import { acc, format, truncation } from './lengthless';
 import { recut } from './recut';
 import { shortRl } from './short-rl';
 import { shorterBetter } from './shorter-better';
 import { softOverlong } from './soft-overlong';
-import { truncation } from './truncation';
 import type { RewardDefinition } from './types';
 
 /** The paper's configurations in the order of its table, ours next to them, then those of other papers. */

@@ -15,8 +15,10 @@ export const rolloutsOf = (batch: readonly Group[]): Rollout[] => batch.flatMap(
 export const accuracyOf = (rollouts: readonly Rollout[]): number =>
   rollouts.length === 0 ? 0 : mean(rollouts.map(correctness));
 
-/** Standard deviation without Bessel's correction: 0 for one value. */
-export function populationStd(values: readonly number[]): number {
-  const center = mean(values);
-  return Math.sqrt(mean(values.map((value) => (value - center) ** 2)));
+/** z of a correct answer's length among those of its group; the standard deviation is without Bessel's correction. */
+export function standardLength(rollout: Rollout, group: Group, l: (rollout: Rollout) => number): number {
+  const lengths = correctOf(group).map(l);
+  const center = mean(lengths);
+  const deviation = Math.sqrt(mean(lengths.map((length) => (length - center) ** 2)));
+  return (l(rollout) - center) / (deviation + 1e-7);
 }
