@@ -17,17 +17,11 @@ const MAX_UNZIPPED_BYTES = 2 ** 31;
 
 type Unzip = NonNullable<Compressors[keyof Compressors]>;
 
-interface ByteSource {
-  byteLength: number;
-  /** Bytes from start up to, not including, end. */
-  slice(start: number, end: number): Promise<ArrayBuffer>;
-}
-
 const wholeBuffer = (bytes: Buffer): ArrayBuffer =>
   bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer;
 
 /** Parquet is read from its end, so a zipped file must be unzipped completely. */
-async function byteSource({ path, zipped }: ParquetFile): Promise<ByteSource> {
+async function byteSource({ path, zipped }: ParquetFile): Promise<AsyncBuffer> {
   if (zipped) {
     const bytes = await promisify(gunzip)(await readRegularFile(path, MAX_UNZIPPED_BYTES), {
       maxOutputLength: MAX_UNZIPPED_BYTES,
@@ -41,7 +35,7 @@ async function byteSource({ path, zipped }: ParquetFile): Promise<ByteSource> {
   const { file, bytes: size } = await openRegularFile(path);
   return {
     byteLength: size,
-    async slice(start, end) {
+    async slice(start, end = size) {
       if (start === end) return new ArrayBuffer(0);
       const parts: Buffer[] = [];
       const bytes = file.createReadStream({ start, end: end - 1, highWaterMark: 1 << 20, autoClose: false });
@@ -49,28 +43,6 @@ async function byteSource({ path, zipped }: ParquetFile): Promise<ByteSource> {
       return wholeBuffer(Buffer.concat(parts));
     },
   };
-}
-
-/** Windows of one row group read the same column chunks, which are kept until the next group begins. */
-class ChunkCache implements AsyncBuffer {
-  private readonly chunks = new Map<string, Promise<ArrayBuffer>>();
-
-  constructor(private readonly source: ByteSource) {}
-
-  get byteLength(): number {
-    return this.source.byteLength;
-  }
-
-  slice(start: number, end = this.byteLength): Promise<ArrayBuffer> {
-    const key = `${start}-${end}`;
-    const kept = this.chunks.get(key) ?? this.source.slice(start, end);
-    this.chunks.set(key, kept);
-    return kept;
-  }
-
-  clear(): void {
-    this.chunks.clear();
-  }
 }
 
 /**
@@ -112,15 +84,17 @@ function* windows(metadata: FileMetaData): Generator<{ start: number; end: numbe
 type Rows = Record<string, unknown>[];
 
 async function* rowWindows(
-  buffer: ChunkCache,
+  source: AsyncBuffer,
   metadata: FileMetaData,
   columns: string[],
 ): AsyncGenerator<Rows, void> {
-  const { parquetReadObjects } = await import('hyparquet');
+  const { cachedAsyncBuffer, parquetReadObjects } = await import('hyparquet');
   const compressors = keepingPages((await import('hyparquet-compressors')).compressors);
+  let file = source;
   for (const { start, end, opensGroup } of windows(metadata)) {
-    if (opensGroup) buffer.clear();
-    const options = { file: buffer, metadata, columns, compressors, rowStart: start, rowEnd: end };
+    // Windows of one row group read the same column chunks, which are kept until the next group begins.
+    if (opensGroup) file = cachedAsyncBuffer(source, { minSize: 0 });
+    const options = { file, metadata, columns, compressors, rowStart: start, rowEnd: end };
     const rows = await parquetReadObjects(options).catch((error: unknown) => {
       throw new Error(`rows ${start + 1} to ${end}: ${whyUnreadable(error)}`, { cause: error });
     });
@@ -139,12 +113,12 @@ const post = (message: FromParquet) => port.postMessage(message);
 async function serve(): Promise<void> {
   // Both libraries are ES modules.
   const { parquetMetadataAsync, parquetSchema } = await import('hyparquet');
-  const buffer = new ChunkCache(await byteSource(workerData as ParquetFile));
-  const metadata = await parquetMetadataAsync(buffer);
+  const source = await byteSource(workerData as ParquetFile);
+  const metadata = await parquetMetadataAsync(source);
   post({ type: 'columns', names: parquetSchema(metadata).children.map(({ element }) => element.name) });
   let rows: AsyncGenerator<Rows, void> | null = null;
   port.on('message', (message: ToParquet) => {
-    rows ??= rowWindows(buffer, metadata, message.columns);
+    rows ??= rowWindows(source, metadata, message.columns);
     rows.next().then(
       ({ value }) => post(value === undefined ? { type: 'end' } : { type: 'rows', rows: value }),
       (error: unknown) => post({ type: 'failed', message: whyUnreadable(error) }),
