@@ -9,6 +9,7 @@ import { readdir, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path';
 import { errorCode } from '../base/errors';
 import { makeFolders } from '../base/folders';
+import { parsedJson } from '../base/json';
 import { MAX_TEXT_BYTES, readRegularFile } from '../base/regular-file';
 import { isCommit, type Repo } from './names';
 import { type RemoteFile, storedTree, TREE_FORMAT } from './schemas';
@@ -76,15 +77,8 @@ export class RepoCache {
   async readTree(commit: string): Promise<RemoteFile[] | null> {
     const text = await unlessMissing(readText(join(this.folder, 'trees', `${commit}.json`)));
     if (text === null) return null;
-    let json: unknown;
-    try {
-      json = JSON.parse(text);
-    } catch (error) {
-      // Ignore a truncated file; the listing can be fetched again.
-      if (error instanceof SyntaxError) return null;
-      throw error;
-    }
-    const tree = storedTree.safeParse(json);
+    // Ignore a truncated file; the listing can be fetched again.
+    const tree = storedTree.safeParse(parsedJson(text));
     if (!tree.success) return null;
     return Object.entries(tree.data.files).map(([path, entry]) => ({
       path,

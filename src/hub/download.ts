@@ -47,7 +47,7 @@ class PartialFile {
 
   private constructor(
     readonly path: string,
-    private readonly handle: FileHandle,
+    readonly handle: FileHandle,
     private readonly file: RemoteFile,
     private hash: Hash,
     public bytes: number,
@@ -90,14 +90,6 @@ class PartialFile {
   /** Throws WrongContent unless the checksum is the one the hub lists. */
   check(): void {
     if (this.hash.copy().digest('hex') !== (this.file.sha256 ?? this.file.gitId)) throw new WrongContent();
-  }
-
-  sync(): Promise<void> {
-    return this.handle.sync();
-  }
-
-  close(): Promise<void> {
-    return this.handle.close();
   }
 }
 
@@ -186,7 +178,7 @@ async function complete(download: BlobDownload, path: string): Promise<void> {
     if (partial.bytes > 0) onBytes(partial.bytes);
     await checkSpace(download, file.size - partial.bytes);
     await fillAndCheck(download, partial);
-    await partial.sync();
+    await partial.handle.sync();
     await rename(path, blob);
   } catch (error) {
     if (error instanceof WrongContent) {
@@ -198,7 +190,7 @@ async function complete(download: BlobDownload, path: string): Promise<void> {
     }
     throw error;
   } finally {
-    await partial.close();
+    await partial.handle.close();
     await releasePartial(blob, path);
   }
 }

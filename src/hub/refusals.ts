@@ -1,7 +1,7 @@
 /** What a server said instead of giving what was asked for, as one sentence that says what to do. */
 import type { AcoerError } from '../base/errors';
 import { hubError } from '../base/errors';
-import { isRecord } from '../base/json';
+import { isRecord, parsedJson } from '../base/json';
 import { printableLine } from '../base/printable';
 import { readText } from './body';
 import { repoPage, repoText } from './names';
@@ -51,13 +51,8 @@ async function messageIn(response: Response, request: HubRequest): Promise<{ sai
 }
 
 function errorField(text: string): string {
-  try {
-    const json: unknown = JSON.parse(text);
-    return isRecord(json) && typeof json.error === 'string' ? json.error : '';
-  } catch (error) {
-    if (error instanceof SyntaxError) return '';
-    throw error;
-  }
+  const json = parsedJson(text);
+  return isRecord(json) && typeof json.error === 'string' ? json.error : '';
 }
 
 /** Why the server refused, and what to do. */

@@ -19,8 +19,6 @@ export interface HubSettings {
   proxy: ProxySettings;
 }
 
-type Environment = Record<string, string | undefined>;
-
 const DEFAULT_ENDPOINT = 'https://huggingface.co';
 const DEFAULT_SILENCE_SECONDS = 10;
 
@@ -41,7 +39,7 @@ function homeFolder(): string {
 }
 
 /** Expands `~`, $NAME and ${NAME} as the Python tools do. */
-function expandPath(path: string, env: Environment): string {
+function expandPath(path: string, env: NodeJS.ProcessEnv): string {
   const home = path.replace(/^~(?=\/|$)/, () => homeFolder());
   return resolve(
     home.replace(
@@ -51,7 +49,7 @@ function expandPath(path: string, env: Environment): string {
   );
 }
 
-function readToken(env: Environment): string | null {
+function readToken(env: NodeJS.ProcessEnv): string | null {
   const named = [env.HF_TOKEN, env.HUGGING_FACE_HUB_TOKEN].find(isSet)?.trim();
   const token = isSet(named)
     ? named
@@ -79,7 +77,7 @@ function readTokenFile(path: string): string | null {
   }
 }
 
-function readEndpoint(env: Environment): string {
+function readEndpoint(env: NodeJS.ProcessEnv): string {
   const endpoint = (isSet(env.HF_ENDPOINT) ? env.HF_ENDPOINT.trim() : DEFAULT_ENDPOINT).replace(/\/+$/, '');
   if (endpoint.includes('@')) {
     throw hubError(
@@ -93,7 +91,7 @@ function readEndpoint(env: Environment): string {
   );
 }
 
-function readSilence(env: Environment): number {
+function readSilence(env: NodeJS.ProcessEnv): number {
   const seconds = isSet(env.HF_HUB_DOWNLOAD_TIMEOUT)
     ? Number(env.HF_HUB_DOWNLOAD_TIMEOUT)
     : DEFAULT_SILENCE_SECONDS;
@@ -104,13 +102,13 @@ function readSilence(env: Environment): number {
 }
 
 /** HF_HOME, else `huggingface` in XDG_CACHE_HOME, else ~/.cache/huggingface. */
-function hubHome(env: Environment): string {
+function hubHome(env: NodeJS.ProcessEnv): string {
   const { HF_HOME: named, XDG_CACHE_HOME: cache } = env;
   return expandPath(isSet(named) ? named : join(isSet(cache) ? cache : '~/.cache', 'huggingface'), env);
 }
 
 /** Reads the environment on each call. Throws HUB for an invalid value. */
-export function readHubSettings(env: Environment = process.env): HubSettings {
+export function readHubSettings(env: NodeJS.ProcessEnv = process.env): HubSettings {
   const named = [env.HF_HUB_CACHE, env.HUGGINGFACE_HUB_CACHE].find(isSet);
   return {
     endpoint: readEndpoint(env),

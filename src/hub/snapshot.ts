@@ -1,13 +1,12 @@
 /** A commit of a repository, or the wanted part of it, as a folder in the shared cache. */
-import { join } from 'node:path';
 import { AcoerError, errorCode, hubError } from '../base/errors';
 import { askCommit, askFiles } from './answers';
 import { RepoCache } from './cache';
 import { downloadBlob } from './download';
-import { checkedRepo, fileAddress, isCommit, repoPage, repoText, type Repo, type RepoType } from './names';
+import { checkedRepo, fileAddress, isCommit, repoPage, repoText, type RepoType } from './names';
 import { ConnectionLost, unreachable, type HubRequest } from './retry';
 import type { RemoteFile } from './schemas';
-import { readHubSettings, type HubSettings } from './settings';
+import { readHubSettings } from './settings';
 
 /** Number of files fetched at the same time. */
 const PARALLEL = 4;
@@ -44,12 +43,12 @@ export interface Snapshot {
 }
 
 interface Fetch {
-  settings: HubSettings;
-  repo: Repo;
   cache: RepoCache;
   options: FetchOptions;
   request: HubRequest;
 }
+
+const isWanted = ({ options }: Fetch, path: string): boolean => options.accept?.(path) ?? true;
 
 /** The files of a commit, from the cache (a commit never changes) or from the hub. */
 async function listTree({ cache, request }: Fetch, commit: string): Promise<RemoteFile[]> {
@@ -60,7 +59,8 @@ async function listTree({ cache, request }: Fetch, commit: string): Promise<Remo
   return files;
 }
 
-function nothingWanted({ settings, repo }: Fetch, paths: readonly string[]): AcoerError {
+function nothingWanted({ settings, repo }: HubRequest, tree: readonly RemoteFile[]): AcoerError {
+  const paths = tree.map(({ path }) => path);
   const shown = paths.slice(0, 8).join(', ');
   const more = paths.length > 8 ? ` and ${paths.length - 8} more` : '';
   return hubError(
@@ -78,31 +78,22 @@ async function inParallel<T>(
   const stop = new AbortController();
   const signal = request.signal ? AbortSignal.any([request.signal, stop.signal]) : stop.signal;
   const queue = items[Symbol.iterator]();
-  let failure: { error: unknown } | null = null;
   const worker = async (): Promise<void> => {
     for (const item of queue) {
-      try {
-        await work(item, { ...request, signal });
-      } catch (error) {
-        failure ??= { error };
-        stop.abort();
-      }
-      if (failure !== null) return;
+      if (stop.signal.aborted) return;
+      await work(item, { ...request, signal }).catch((error: unknown) => stop.abort(error));
     }
   };
   await Promise.all(Array.from({ length: PARALLEL }, worker));
-  if (failure !== null) throw (failure as { error: unknown }).error;
+  stop.signal.throwIfAborted();
 }
 
 async function download(fetch: Fetch, commit: string): Promise<Snapshot> {
-  const { settings, repo, cache, options, request } = fetch;
+  const { cache, options, request } = fetch;
+  const { settings, repo } = request;
   const tree = await listTree(fetch, commit);
-  const wanted = tree.filter(({ path }) => options.accept?.(path) ?? true);
-  if (wanted.length === 0)
-    throw nothingWanted(
-      fetch,
-      tree.map(({ path }) => path),
-    );
+  const wanted = tree.filter(({ path }) => isWanted(fetch, path));
+  if (wanted.length === 0) throw nothingWanted(request, tree);
   const totalBytes = wanted.reduce((sum, { size }) => sum + size, 0);
   const missing: RemoteFile[] = [];
   for (const file of wanted) if (!(await cache.has(commit, file))) missing.push(file);
@@ -131,10 +122,11 @@ async function download(fetch: Fetch, commit: string): Promise<Snapshot> {
 }
 
 /** The snapshot in the cache, without the network; null when the revision or a wanted file is not there. */
-async function fromCache({ cache, options }: Fetch): Promise<Snapshot | null> {
+async function fromCache(fetch: Fetch): Promise<Snapshot | null> {
+  const { cache } = fetch;
   const commit = await cache.cachedCommit();
   if (commit === null) return null;
-  const wanted = (path: string): boolean => options.accept?.(path) ?? true;
+  const wanted = (path: string): boolean => isWanted(fetch, path);
   const tree = (await cache.readTree(commit))?.filter(({ path }) => wanted(path));
   for (const file of tree ?? []) if (!(await cache.has(commit, file))) return null;
   // Caches of older tools have no listing, so the files there count as complete.
@@ -143,7 +135,8 @@ async function fromCache({ cache, options }: Fetch): Promise<Snapshot | null> {
 }
 
 async function fetchOnline(fetch: Fetch): Promise<Snapshot> {
-  const { repo, settings, options, request } = fetch;
+  const { options, request } = fetch;
+  const { settings, repo } = request;
   try {
     const commit = isCommit(repo.revision) ? repo.revision : await askCommit(request);
     return await download(fetch, commit);
@@ -159,7 +152,7 @@ async function fetchOnline(fetch: Fetch): Promise<Snapshot> {
 }
 
 /** File system errors as a sentence that names the cache. */
-function cacheTrouble({ settings }: Fetch, error: unknown): unknown {
+function cacheTrouble({ settings }: HubRequest, error: unknown): unknown {
   const { code, path, syscall } = error as NodeJS.ErrnoException;
   if (code === undefined || syscall === undefined) return error;
   const where = path ?? settings.cacheDirectory;
@@ -184,25 +177,20 @@ export async function fetchSnapshot(repo: string, options: FetchOptions): Promis
   const checked = checkedRepo(options.type, repo, options.revision);
   const { signal } = options;
   const cache = new RepoCache(settings.cacheDirectory, checked);
-  const fetch: Fetch = {
-    settings,
-    repo: checked,
-    cache,
-    options,
-    request: { settings, repo: checked, signal },
-  };
+  const request: HubRequest = { settings, repo: checked, signal };
+  const fetch: Fetch = { cache, options, request };
   try {
     if (!settings.offline) return await fetchOnline(fetch);
     const cached = await fromCache(fetch);
     if (cached !== null) return cached;
     throw hubError(
-      `${repoText(checked)} is not complete in the cache ${join(settings.cacheDirectory)}, and HF_HUB_OFFLINE is set; unset it to fetch the files.`,
+      `${repoText(checked)} is not complete in the cache ${settings.cacheDirectory}, and HF_HUB_OFFLINE is set; unset it to fetch the files.`,
     );
   } catch (error) {
     if (signal?.aborted === true && errorCode(error) !== 'HUB') {
       const message = `The download of ${repoText(checked)} was stopped; run the same command again to resume it.`;
       throw new AcoerError('INTERRUPTED', message, { cause: error });
     }
-    throw cacheTrouble(fetch, error);
+    throw cacheTrouble(request, error);
   }
 }
