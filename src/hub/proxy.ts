@@ -5,8 +5,6 @@
 import type { EnvHttpProxyAgent } from 'undici';
 import { hubError } from '../base/errors';
 
-type Environment = Record<string, string | undefined>;
-
 export interface ProxySettings {
   /** For https URLs: HTTPS_PROXY, else HTTP_PROXY; empty for none. */
   httpsProxy: string;
@@ -17,7 +15,7 @@ export interface ProxySettings {
 }
 
 /** The name that is set (lower case first) and its value. */
-function variable(env: Environment, name: string): { name: string; value: string } {
+function variable(env: NodeJS.ProcessEnv, name: string): { name: string; value: string } {
   const small = env[name.toLowerCase()];
   return small === undefined
     ? { name, value: env[name]?.trim() ?? '' }
@@ -37,7 +35,7 @@ function isEncoded(text: string): boolean {
   }
 }
 
-function readAddress(env: Environment, name: string): string {
+function readAddress(env: NodeJS.ProcessEnv, name: string): string {
   const { name: found, value } = variable(env, name);
   if (value === '') return '';
   const address = /^[a-z][a-z\d+.-]*:\/\//i.test(value) ? value : `http://${value}`;
@@ -51,7 +49,7 @@ function readAddress(env: Environment, name: string): string {
 }
 
 /** Throws HUB for an invalid proxy address. */
-export function readProxySettings(env: Environment): ProxySettings {
+export function readProxySettings(env: NodeJS.ProcessEnv): ProxySettings {
   const httpProxy = readAddress(env, 'HTTP_PROXY');
   const httpsProxy = readAddress(env, 'HTTPS_PROXY') || httpProxy;
   return { httpProxy, httpsProxy, noProxy: variable(env, 'NO_PROXY').value };
@@ -65,26 +63,17 @@ export function proxyAdvice({ httpProxy, httpsProxy }: ProxySettings, url: strin
 
 const agents = new Map<string, EnvHttpProxyAgent>();
 
-async function agentFor(settings: ProxySettings): Promise<EnvHttpProxyAgent> {
-  const { EnvHttpProxyAgent } = await import('undici');
-  const key = JSON.stringify(settings);
-  let agent = agents.get(key);
-  if (agent === undefined) {
-    // Like curl: a tunnel for https, the full URL in the request line for http, where many proxies refuse a
-    // tunnel.
-    agent = new EnvHttpProxyAgent({ ...settings, proxyTunnel: false });
-    agents.set(key, agent);
-  }
-  return agent;
-}
-
 /** `fetch` through the proxy; redirects to other hosts are matched against NO_PROXY separately. */
 export async function fetchThroughProxy(
   settings: ProxySettings,
   url: string,
   init: { signal: AbortSignal; headers: Record<string, string> },
 ): Promise<Response> {
-  const dispatcher = await agentFor(settings);
-  const { fetch } = await import('undici');
+  const { EnvHttpProxyAgent, fetch } = await import('undici');
+  const key = JSON.stringify(settings);
+  // Like curl: a tunnel for https, the full URL in the request line for http, where many proxies refuse a
+  // tunnel.
+  const dispatcher = agents.get(key) ?? new EnvHttpProxyAgent({ ...settings, proxyTunnel: false });
+  agents.set(key, dispatcher);
   return fetch(url, { ...init, dispatcher });
 }
