@@ -5,9 +5,9 @@ import type { NativeTensorTable } from '../engine/binding';
 import { TARGET_MODULES, type LoraMatrix, type TargetModule } from '../engine/types';
 import { shownJson } from '../base/json';
 import { configuredMatrices, moduleName, type Configured, type TargetFields } from './adapter-targets';
-import { flag, optional, parseFields } from './config-file';
+import { flag, number, parseFields } from './config-file';
 import { badFile, readJson } from './files';
-import { openTensorFiles } from './tensor-files';
+import { openFilesAs } from './tensor-files';
 
 export interface AdapterShape {
   /** Rank and alpha of the matrices for which no pattern sets others. */
@@ -28,16 +28,16 @@ const layer = z.int('must be a whole number');
 const CONFIG = z.looseObject({
   peft_type: z.literal('LORA', 'must be LORA'),
   r: rank,
-  lora_alpha: z.number('must be a number'),
+  lora_alpha: number,
   use_rslora: flag,
-  lora_dropout: z.number('must be a number').nullish(),
+  lora_dropout: number.nullish(),
   bias: z.literal('none', 'must be none').nullish(),
   target_modules: names,
-  exclude_modules: optional(names),
-  layers_to_transform: optional(z.union([layer, z.array(layer)], 'must be a layer or a list of layers')),
-  layers_pattern: optional(names),
-  rank_pattern: optional(z.record(z.string(), rank, 'must be an object')),
-  alpha_pattern: optional(z.record(z.string(), z.number('must be a number'), 'must be an object')),
+  exclude_modules: names.nullish(),
+  layers_to_transform: z.union([layer, z.array(layer)], 'must be a layer or a list of layers').nullish(),
+  layers_pattern: names.nullish(),
+  rank_pattern: z.record(z.string(), rank, 'must be an object').nullish(),
+  alpha_pattern: z.record(z.string(), number, 'must be an object').nullish(),
   init_lora_weights: z.union([z.boolean(), z.string()], 'must be true, false or a name').nullish(),
 });
 
@@ -155,18 +155,10 @@ export interface AdapterFiles extends AsyncDisposable {
 export async function openAdapter(directory: string, numLayers: number): Promise<AdapterFiles> {
   const path = configPath(directory);
   const config = await readConfig(path);
-  const files = await openTensorFiles([adapterWeights(directory)]);
-  const close = () => files[Symbol.asyncDispose]();
-  try {
-    return {
-      shape: shapeOf(config, files.table, numLayers, path),
-      table: files.table,
-      [Symbol.asyncDispose]: close,
-    };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  return openFilesAs([adapterWeights(directory)], ({ table }) => ({
+    shape: shapeOf(config, table, numLayers, path),
+    table,
+  }));
 }
 
 /** What the adapter in `directory` adapts in a model of `numLayers` layers. @throws BAD_FILE */

@@ -6,16 +6,15 @@ import { badFile } from './files';
 
 const MAX_SIZE = 2 ** 31;
 
-/** null counts as absent. */
-export const optional = <T extends z.ZodType>(type: T) => type.nullish();
-
 export const text = (what: string) => z.string(`must be ${what}`);
 export const size = z
   .int('must be a whole number')
   .min(1, 'must be at least 1')
   .max(MAX_SIZE, `must be at most ${MAX_SIZE}`);
-export const positive = z.number('must be a number').positive('must be above 0');
-export const flag = optional(z.boolean('must be true or false'));
+export const number = z.number('must be a number');
+export const positive = number.positive('must be above 0');
+/** Like every field that may be absent, it may also be null. */
+export const flag = z.boolean('must be true or false').nullish();
 
 /** Parses `value` with `schema`. @throws BAD_FILE naming `path` and the field */
 export function parseFields<T extends z.ZodType>(schema: T, value: unknown, path: string): z.output<T> {

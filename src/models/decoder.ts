@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import type { NativeRopeScaling } from '../engine/binding';
-import { dtypeOf, flag, optional, positive, size, text } from './config-file';
+import { dtypeOf, flag, number, positive, size, text } from './config-file';
 import { badFile } from './files';
 import { readRope, ropeEntry, unsupportedRope } from './rope';
 import type { ModelSpec } from './spec';
@@ -16,19 +16,19 @@ export const DECODER_FIELDS = {
   intermediate_size: size,
   num_hidden_layers: size,
   num_attention_heads: size,
-  num_key_value_heads: optional(size),
-  head_dim: optional(size),
-  max_position_embeddings: optional(size),
-  original_max_position_embeddings: optional(size),
-  rms_norm_eps: optional(positive),
-  rope_theta: optional(positive),
+  num_key_value_heads: size.nullish(),
+  head_dim: size.nullish(),
+  max_position_embeddings: size.nullish(),
+  original_max_position_embeddings: size.nullish(),
+  rms_norm_eps: positive.nullish(),
+  rope_theta: positive.nullish(),
   rope_scaling: ropeEntry,
   rope_parameters: ropeEntry,
-  partial_rotary_factor: optional(z.number('must be a number')),
+  partial_rotary_factor: number.nullish(),
   tie_word_embeddings: flag,
-  hidden_act: optional(text('the name of an activation')),
-  dtype: optional(text('the name of a type')),
-  torch_dtype: optional(text('the name of a type')),
+  hidden_act: text('the name of an activation').nullish(),
+  dtype: text('the name of a type').nullish(),
+  torch_dtype: text('the name of a type').nullish(),
   quantization_config: z.unknown().optional(),
 };
 type DecoderConfig = z.output<z.ZodObject<typeof DECODER_FIELDS>>;

@@ -13,18 +13,18 @@ const COMMON = z.object(DECODER_FIELDS);
 
 /** @param unsupported the first feature that fields of its own ask for and the engine does not have, or null */
 function family<T extends z.ZodRawShape>(
-  { name, ...traits }: DecoderTraits,
+  traits: DecoderTraits,
   fields: T,
   unsupported: (own: z.output<z.ZodObject<T>>) => string | null,
 ): ModelFamily {
   const ownFields = z.object(fields);
   return {
-    architecture: `${name}ForCausalLM`,
-    modelType: name.toLowerCase(),
+    architecture: `${traits.name}ForCausalLM`,
+    modelType: traits.name.toLowerCase(),
     readSpec(value, path) {
       const config = parseFields(COMMON, value, path);
       const own = parseFields(ownFields, value, path);
-      return decoderSpec(config, { name, ...traits }, unsupported(own), path);
+      return decoderSpec(config, traits, unsupported(own), path);
     },
     tensorName: decoderTensorName,
   };

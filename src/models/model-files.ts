@@ -10,9 +10,7 @@ import { parseFields } from './config-file';
 import { badFile, readJson } from './files';
 import { modelFamilies } from './families';
 import { checkedSpec, type ModelFamily, type ModelSpec } from './spec';
-import { openTensorFiles, type TensorFiles, type TensorNames } from './tensor-files';
-
-export type { ModelSpec } from './spec';
+import { openFilesAs, type TensorFiles, type TensorNames } from './tensor-files';
 
 const MAX_SHARDS = 1_000;
 
@@ -41,12 +39,7 @@ function familyOf(config: unknown, path: string): ModelFamily {
   return found;
 }
 
-interface Described {
-  family: ModelFamily;
-  spec: ModelSpec;
-}
-
-async function describe(directory: string): Promise<Described> {
+async function describe(directory: string): Promise<{ family: ModelFamily; spec: ModelSpec }> {
   const path = join(directory, 'config.json');
   const config = await readJson(path);
   const family = familyOf(config, path);
@@ -117,19 +110,13 @@ async function isTied({ tieWordEmbeddings }: ModelSpec, files: TensorFiles): Pro
 /** Opens a model directory in Hugging Face's layout. @throws BAD_FILE */
 export async function openModelFiles(directory: string): Promise<ModelFiles> {
   const { family, spec: asked } = await describe(directory);
-  const files = await openTensorFiles(await weightFiles(directory), (stored) =>
-    family.tensorName(stored, asked),
-  );
-  const close = () => files[Symbol.asyncDispose]();
-  try {
+  const make = async (files: TensorFiles) => {
     const spec = { ...asked, tieWordEmbeddings: await isTied(asked, files) };
     const names: TensorNames = (stored) => {
       const name = family.tensorName(stored, spec);
       return spec.tieWordEmbeddings && name === HEAD ? null : name;
     };
-    return { spec, names, weights: files.table, [Symbol.asyncDispose]: close };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+    return { spec, names, weights: files.table };
+  };
+  return openFilesAs(await weightFiles(directory), make, (stored) => family.tensorName(stored, asked));
 }

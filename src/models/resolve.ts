@@ -49,10 +49,7 @@ async function resolvePart(name: string, files: RegExp, options: ModelFetchOptio
   if (name === 'tiny' || existsSync(name) || !looksLikeHubId(name)) {
     return (await resolveModel(name, options)).directory;
   }
-  const { id, revision } = splitRevision(name);
-  const accept = (path: string): boolean => files.test(path);
-  const { directory } = await fetchSnapshot(id, { type: 'model', revision, accept, ...options });
-  return directory;
+  return (await fetchFiles(name, files, options)).directory;
 }
 
 /** The folder of a model's tokenizer, fetched without the weights. */
@@ -71,14 +68,17 @@ function checkedFolder(name: string, directory: string): string {
   throw badInput(`model ${name}: ${wrong}`);
 }
 
-async function fetchModel(name: string, options: ModelFetchOptions): Promise<ModelLocation> {
+/** These files of a model on the hub. */
+function fetchFiles(name: string, wanted: RegExp, options: ModelFetchOptions) {
   const { id, revision } = splitRevision(name);
-  const accept = (path: string): boolean => MODEL_FILE.test(path);
-  const snapshot = await fetchSnapshot(id, { type: 'model', revision, accept, ...options }).catch(
-    (error: unknown) => {
-      throw withFolderInMind(name, error);
-    },
-  );
+  const accept = (path: string): boolean => wanted.test(path);
+  return fetchSnapshot(id, { type: 'model', revision, accept, ...options });
+}
+
+async function fetchModel(name: string, options: ModelFetchOptions): Promise<ModelLocation> {
+  const snapshot = await fetchFiles(name, MODEL_FILE, options).catch((error: unknown) => {
+    throw withFolderInMind(name, error);
+  });
   const { directory, files } = snapshot;
   const missing = [
     ...(files.includes('config.json') ? [] : ['config.json']),
@@ -89,7 +89,7 @@ async function fetchModel(name: string, options: ModelFetchOptions): Promise<Mod
       `model ${name} has no ${missing.join(' and no ')}, so it cannot be loaded; name another model or revision.`,
     );
   }
-  return { directory, name: `${id}@${snapshot.revision}` };
+  return { directory, name: `${splitRevision(name).id}@${snapshot.revision}` };
 }
 
 /** `runs/one` next to an existing `runs` was more likely meant as a folder than as a name on the hub. */

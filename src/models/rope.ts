@@ -5,10 +5,9 @@
 import { z } from 'zod';
 import type { NativeRopeScaling } from '../engine/binding';
 import { shownJson } from '../base/json';
+import { flag, number, positive } from './config-file';
 import { badFile } from './files';
 
-const number = z.number('must be a number');
-const positive = number.positive('must be above 0');
 const atLeast1 = number.min(1, 'must be at least 1');
 const kind = z.string('must be the name of a rope scaling').nullish();
 
@@ -28,7 +27,7 @@ export const ropeEntry = z
       beta_slow: positive.nullish(),
       mscale: number.nullish(),
       mscale_all_dim: number.nullish(),
-      truncate: z.boolean('must be true or false').nullish(),
+      truncate: flag,
     },
     'must be an object',
   )

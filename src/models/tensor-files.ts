@@ -57,17 +57,26 @@ export class TensorFiles implements AsyncDisposable {
   }
 }
 
-/** @throws BAD_FILE, with nothing left open */
-export async function openTensorFiles(
+/**
+ * Opens files, and adds to what is made of them how to close them again.
+ * @throws BAD_FILE, with nothing left open
+ */
+export async function openFilesAs<T extends object>(
   paths: readonly string[],
+  make: (files: TensorFiles) => T | Promise<T>,
   names: TensorNames = (stored) => stored,
-): Promise<TensorFiles> {
-  const opened = new TensorFiles();
+): Promise<T & AsyncDisposable> {
+  const files = new TensorFiles();
+  const close = () => files[Symbol.asyncDispose]();
   try {
-    for (const path of paths) await opened.add(path, names);
-    return opened;
+    for (const path of paths) await files.add(path, names);
+    return { ...(await make(files)), [Symbol.asyncDispose]: close };
   } catch (error) {
-    await opened[Symbol.asyncDispose]();
+    await close();
     throw error;
   }
 }
+
+/** @throws BAD_FILE, with nothing left open */
+export const openTensorFiles = (paths: readonly string[], names?: TensorNames) =>
+  openFilesAs(paths, ({ table }) => ({ table }), names);
