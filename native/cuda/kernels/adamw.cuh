@@ -61,11 +61,5 @@ __device__ __forceinline__ void adamW(const AdamWArgs& a) {
 
 }  // namespace acoer::cuda
 
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kAdamWThreads)
-    acoer_gradient_squares(acoer::cuda::GradientSquaresArgs a) {
-  acoer::cuda::gradientSquares(a);
-}
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kAdamWThreads)
-    acoer_adamw(acoer::cuda::AdamWArgs a) {
-  acoer::cuda::adamW(a);
-}
+ACOER_KERNEL(gradient_squares, kAdamWThreads, GradientSquaresArgs, gradientSquares)
+ACOER_KERNEL(adamw, kAdamWThreads, AdamWArgs, adamW)

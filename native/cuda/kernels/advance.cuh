@@ -35,7 +35,4 @@ __device__ __forceinline__ void advance(const AdvanceArgs& a) {
 
 }  // namespace acoer::cuda
 
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kAdvanceThreads)
-    acoer_advance(acoer::cuda::AdvanceArgs a) {
-  acoer::cuda::advance(a);
-}
+ACOER_KERNEL(advance, kAdvanceThreads, AdvanceArgs, advance)

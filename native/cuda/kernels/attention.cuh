@@ -175,11 +175,9 @@ __device__ __forceinline__ void combine(const CombineArgs& a) {
 
 }  // namespace acoer::cuda
 
-#define ACOER_ATTENTION(type, name, K, G)                                      \
-  extern "C" __global__ void __launch_bounds__(acoer::cuda::kAttentionThreads) \
-      acoer_attention_##name##_##K##_g##G(acoer::cuda::AttentionArgs a) {      \
-    acoer::cuda::attention<type, K, G>(a);                                     \
-  }
+#define ACOER_ATTENTION(type, name, K, G)                                       \
+  ACOER_KERNEL(attention_##name##_##K##_g##G, kAttentionThreads, AttentionArgs, \
+               attention<type, K, G>)
 #define ACOER_ATTENTION_GROUPS(type, name, K) \
   ACOER_ATTENTION(type, name, K, 1)           \
   ACOER_ATTENTION(type, name, K, 2)           \
@@ -207,11 +205,4 @@ ACOER_ATTENTION_HEADS(ACOER_ATTENTION_GROUPS, float, fp32)
 #undef ACOER_ATTENTION_GROUPS
 #undef ACOER_ATTENTION_HEADS
 
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kCombineThreads)
-    acoer_combine_bf16(acoer::cuda::CombineArgs a) {
-  acoer::cuda::combine<acoer::cuda::Bf16>(a);
-}
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kCombineThreads)
-    acoer_combine_fp32(acoer::cuda::CombineArgs a) {
-  acoer::cuda::combine<float>(a);
-}
+ACOER_KERNEL_OF_TYPES(combine, kCombineThreads, CombineArgs, combine)

@@ -38,11 +38,4 @@ __device__ __forceinline__ void dropoutMask(const DropoutArgs& a) {
 
 }  // namespace acoer::cuda
 
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kDropoutThreads)
-    acoer_dropout_bf16(acoer::cuda::DropoutArgs a) {
-  acoer::cuda::dropoutMask<acoer::cuda::Bf16>(a);
-}
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kDropoutThreads)
-    acoer_dropout_fp32(acoer::cuda::DropoutArgs a) {
-  acoer::cuda::dropoutMask<float>(a);
-}
+ACOER_KERNEL_OF_TYPES(dropout, kDropoutThreads, DropoutArgs, dropoutMask)

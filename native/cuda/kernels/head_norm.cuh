@@ -92,19 +92,5 @@ __device__ __forceinline__ void headNormBackward(const HeadNormBackwardArgs& a) 
 
 }  // namespace acoer::cuda
 
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kRotateThreads)
-    acoer_head_norm_bf16(acoer::cuda::HeadNormArgs a) {
-  acoer::cuda::headNorm<acoer::cuda::Bf16>(a);
-}
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kRotateThreads)
-    acoer_head_norm_fp32(acoer::cuda::HeadNormArgs a) {
-  acoer::cuda::headNorm<float>(a);
-}
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kRotateThreads)
-    acoer_head_norm_backward_bf16(acoer::cuda::HeadNormBackwardArgs a) {
-  acoer::cuda::headNormBackward<acoer::cuda::Bf16>(a);
-}
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kRotateThreads)
-    acoer_head_norm_backward_fp32(acoer::cuda::HeadNormBackwardArgs a) {
-  acoer::cuda::headNormBackward<float>(a);
-}
+ACOER_KERNEL_OF_TYPES(head_norm, kRotateThreads, HeadNormArgs, headNorm)
+ACOER_KERNEL_OF_TYPES(head_norm_backward, kRotateThreads, HeadNormBackwardArgs, headNormBackward)

@@ -121,11 +121,4 @@ __device__ __forceinline__ void logProbs(const LogProbsArgs& a) {
 
 }  // namespace acoer::cuda
 
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kLogProbsThreads)
-    acoer_log_probs_bf16(acoer::cuda::LogProbsArgs a) {
-  acoer::cuda::logProbs<acoer::cuda::Bf16>(a);
-}
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kLogProbsThreads)
-    acoer_log_probs_fp32(acoer::cuda::LogProbsArgs a) {
-  acoer::cuda::logProbs<float>(a);
-}
+ACOER_KERNEL_OF_TYPES(log_probs, kLogProbsThreads, LogProbsArgs, logProbs)

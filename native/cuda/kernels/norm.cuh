@@ -47,11 +47,4 @@ __device__ __forceinline__ void norm(const NormArgs& a) {
 
 }  // namespace acoer::cuda
 
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kNormThreads)
-    acoer_norm_bf16(acoer::cuda::NormArgs a) {
-  acoer::cuda::norm<acoer::cuda::Bf16>(a);
-}
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kNormThreads)
-    acoer_norm_fp32(acoer::cuda::NormArgs a) {
-  acoer::cuda::norm<float>(a);
-}
+ACOER_KERNEL_OF_TYPES(norm, kNormThreads, NormArgs, norm)

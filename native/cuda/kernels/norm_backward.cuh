@@ -51,11 +51,4 @@ __device__ __forceinline__ void normBackward(const NormBackwardArgs& a) {
 
 }  // namespace acoer::cuda
 
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kNormThreads)
-    acoer_norm_backward_bf16(acoer::cuda::NormBackwardArgs a) {
-  acoer::cuda::normBackward<acoer::cuda::Bf16>(a);
-}
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kNormThreads)
-    acoer_norm_backward_fp32(acoer::cuda::NormBackwardArgs a) {
-  acoer::cuda::normBackward<float>(a);
-}
+ACOER_KERNEL_OF_TYPES(norm_backward, kNormThreads, NormBackwardArgs, normBackward)

@@ -29,3 +29,14 @@
 #define ACOER_PLANTED(n) (emu::plantedBug() == (n))
 
 #endif
+
+// The kernel acoer_<name>, whose blocks have `threads` threads: it runs a function of acoer::cuda.
+#define ACOER_KERNEL(name, threads, Args, ...)                       \
+  extern "C" __global__ void __launch_bounds__(acoer::cuda::threads) \
+      acoer_##name(acoer::cuda::Args a) {                            \
+    acoer::cuda::__VA_ARGS__(a);                                     \
+  }
+// One for each type of storage (storage.cuh), of which `body` is a template.
+#define ACOER_KERNEL_OF_TYPES(name, threads, Args, body)            \
+  ACOER_KERNEL(name##_bf16, threads, Args, body<acoer::cuda::Bf16>) \
+  ACOER_KERNEL(name##_fp32, threads, Args, body<float>)

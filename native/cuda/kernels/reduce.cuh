@@ -9,7 +9,8 @@ namespace acoer::cuda {
 constexpr int kWarp = 32;
 
 // All lanes of the warp take part and get the result; so too below.
-__device__ __forceinline__ float warpSum(float x) {
+template <class T>
+__device__ __forceinline__ T warpSum(T x) {
 #pragma unroll
   for (int flip = kWarp / 2; flip > 0; flip /= 2) x += __shfl_xor_sync(~0u, x, flip);
   return x;

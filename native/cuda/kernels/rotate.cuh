@@ -49,11 +49,4 @@ __device__ __forceinline__ void rotate(const RotateArgs& a) {
 
 }  // namespace acoer::cuda
 
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kRotateThreads)
-    acoer_rotate_bf16(acoer::cuda::RotateArgs a) {
-  acoer::cuda::rotate<acoer::cuda::Bf16>(a);
-}
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kRotateThreads)
-    acoer_rotate_fp32(acoer::cuda::RotateArgs a) {
-  acoer::cuda::rotate<float>(a);
-}
+ACOER_KERNEL_OF_TYPES(rotate, kRotateThreads, RotateArgs, rotate)

@@ -37,7 +37,7 @@ __device__ __forceinline__ LogitSums sumLogits(const float (&values)[kLogitsPerL
     const float size = (1 + exp2Minus1(p.fraction)) * powerOfTwo(below);
     sums.weighted = fmaf(size, static_cast<float>(below) + p.fraction, sums.weighted);
   }
-  sums.sum = warpTotal(sums.sum);
+  sums.sum = warpSum(sums.sum);
   sums.weighted = warpSum(sums.weighted);
   return sums;
 }
@@ -165,7 +165,7 @@ __device__ __forceinline__ uint64_t sumKept(const LogitRow& row, const LogitBloc
         const int id = b * kSamplerBlock + i * kWarp + thread % kWarp;
         sum += weights.weight(b, id, values[i]);
       }
-      sum = warpTotal(sum);
+      sum = warpSum(sum);
     }
     if (thread % kWarp == 0) sums[b] = sum;
   }
@@ -231,11 +231,5 @@ __device__ __forceinline__ void drawToken(const SamplerArgs& a) {
 
 }  // namespace acoer::cuda
 
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kSamplerBlocksThreads)
-    acoer_sampler_blocks(acoer::cuda::SamplerArgs a) {
-  acoer::cuda::sumLogitBlocks(a);
-}
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kSamplerDrawThreads)
-    acoer_sampler_draw(acoer::cuda::SamplerArgs a) {
-  acoer::cuda::drawToken(a);
-}
+ACOER_KERNEL(sampler_blocks, kSamplerBlocksThreads, SamplerArgs, sumLogitBlocks)
+ACOER_KERNEL(sampler_draw, kSamplerDrawThreads, SamplerArgs, drawToken)

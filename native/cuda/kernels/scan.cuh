@@ -17,12 +17,6 @@ __device__ __forceinline__ T warpLargest(T x) {
   return x;
 }
 
-__device__ __forceinline__ uint64_t warpTotal(uint64_t x) {
-#pragma unroll
-  for (int flip = kWarp / 2; flip > 0; flip /= 2) x += __shfl_xor_sync(~0u, x, flip);
-  return x;
-}
-
 // The sum over this lane and those before it.
 __device__ __forceinline__ uint64_t warpScan(uint64_t x) {
   const int lane = threadIdx.x % kWarp;

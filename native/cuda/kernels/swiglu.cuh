@@ -22,11 +22,4 @@ __device__ __forceinline__ void swiglu(const SwigluArgs& a) {
 
 }  // namespace acoer::cuda
 
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kSwigluThreads)
-    acoer_swiglu_bf16(acoer::cuda::SwigluArgs a) {
-  acoer::cuda::swiglu<acoer::cuda::Bf16>(a);
-}
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kSwigluThreads)
-    acoer_swiglu_fp32(acoer::cuda::SwigluArgs a) {
-  acoer::cuda::swiglu<float>(a);
-}
+ACOER_KERNEL_OF_TYPES(swiglu, kSwigluThreads, SwigluArgs, swiglu)

@@ -32,11 +32,4 @@ __device__ __forceinline__ void swigluBackward(const SwigluBackwardArgs& a) {
 
 }  // namespace acoer::cuda
 
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kSwigluThreads)
-    acoer_swiglu_backward_bf16(acoer::cuda::SwigluBackwardArgs a) {
-  acoer::cuda::swigluBackward<acoer::cuda::Bf16>(a);
-}
-extern "C" __global__ void __launch_bounds__(acoer::cuda::kSwigluThreads)
-    acoer_swiglu_backward_fp32(acoer::cuda::SwigluBackwardArgs a) {
-  acoer::cuda::swigluBackward<float>(a);
-}
+ACOER_KERNEL_OF_TYPES(swiglu_backward, kSwigluThreads, SwigluBackwardArgs, swigluBackward)

@@ -15,43 +15,36 @@
 
 // ACOER_KERNELS(KERNEL) is KERNEL(name, threads of a block, type of the argument) for each; the
 // name in the fatbin begins with "acoer_".
+#define ACOER_TYPES(KERNEL, name, threads, Args) \
+  KERNEL(name##_bf16, threads, Args)             \
+  KERNEL(name##_fp32, threads, Args)
 #define ACOER_ATTENTION_HEAD(KERNEL, head)                        \
   KERNEL(attention_##head##_g1, kAttentionThreads, AttentionArgs) \
   KERNEL(attention_##head##_g2, kAttentionThreads, AttentionArgs) \
   KERNEL(attention_##head##_g4, kAttentionThreads, AttentionArgs) \
   KERNEL(attention_##head##_g6, kAttentionThreads, AttentionArgs) \
   KERNEL(attention_##head##_g8, kAttentionThreads, AttentionArgs)
-#define ACOER_KERNELS(KERNEL)                                           \
-  KERNEL(norm_bf16, kNormThreads, NormArgs)                             \
-  KERNEL(norm_fp32, kNormThreads, NormArgs)                             \
-  KERNEL(swiglu_bf16, kSwigluThreads, SwigluArgs)                       \
-  KERNEL(swiglu_fp32, kSwigluThreads, SwigluArgs)                       \
-  KERNEL(rotate_bf16, kRotateThreads, RotateArgs)                       \
-  KERNEL(rotate_fp32, kRotateThreads, RotateArgs)                       \
-  ACOER_ATTENTION_HEAD(KERNEL, bf16_64)                                 \
-  ACOER_ATTENTION_HEAD(KERNEL, bf16_96)                                 \
-  ACOER_ATTENTION_HEAD(KERNEL, bf16_128)                                \
-  ACOER_ATTENTION_HEAD(KERNEL, fp32_64)                                 \
-  ACOER_ATTENTION_HEAD(KERNEL, fp32_96)                                 \
-  ACOER_ATTENTION_HEAD(KERNEL, fp32_128)                                \
-  KERNEL(combine_bf16, kCombineThreads, CombineArgs)                    \
-  KERNEL(combine_fp32, kCombineThreads, CombineArgs)                    \
-  KERNEL(sampler_blocks, kSamplerBlocksThreads, SamplerArgs)            \
-  KERNEL(sampler_draw, kSamplerDrawThreads, SamplerArgs)                \
-  KERNEL(advance, kAdvanceThreads, AdvanceArgs)                         \
-  KERNEL(dropout_bf16, kDropoutThreads, DropoutArgs)                    \
-  KERNEL(dropout_fp32, kDropoutThreads, DropoutArgs)                    \
-  KERNEL(norm_backward_bf16, kNormThreads, NormBackwardArgs)            \
-  KERNEL(norm_backward_fp32, kNormThreads, NormBackwardArgs)            \
-  KERNEL(head_norm_bf16, kRotateThreads, HeadNormArgs)                  \
-  KERNEL(head_norm_fp32, kRotateThreads, HeadNormArgs)                  \
-  KERNEL(head_norm_backward_bf16, kRotateThreads, HeadNormBackwardArgs) \
-  KERNEL(head_norm_backward_fp32, kRotateThreads, HeadNormBackwardArgs) \
-  KERNEL(swiglu_backward_bf16, kSwigluThreads, SwigluBackwardArgs)      \
-  KERNEL(swiglu_backward_fp32, kSwigluThreads, SwigluBackwardArgs)      \
-  KERNEL(log_probs_bf16, kLogProbsThreads, LogProbsArgs)                \
-  KERNEL(log_probs_fp32, kLogProbsThreads, LogProbsArgs)                \
-  KERNEL(gradient_squares, kAdamWThreads, GradientSquaresArgs)          \
+#define ACOER_KERNELS(KERNEL)                                                   \
+  ACOER_TYPES(KERNEL, norm, kNormThreads, NormArgs)                             \
+  ACOER_TYPES(KERNEL, swiglu, kSwigluThreads, SwigluArgs)                       \
+  ACOER_TYPES(KERNEL, rotate, kRotateThreads, RotateArgs)                       \
+  ACOER_ATTENTION_HEAD(KERNEL, bf16_64)                                         \
+  ACOER_ATTENTION_HEAD(KERNEL, bf16_96)                                         \
+  ACOER_ATTENTION_HEAD(KERNEL, bf16_128)                                        \
+  ACOER_ATTENTION_HEAD(KERNEL, fp32_64)                                         \
+  ACOER_ATTENTION_HEAD(KERNEL, fp32_96)                                         \
+  ACOER_ATTENTION_HEAD(KERNEL, fp32_128)                                        \
+  ACOER_TYPES(KERNEL, combine, kCombineThreads, CombineArgs)                    \
+  KERNEL(sampler_blocks, kSamplerBlocksThreads, SamplerArgs)                    \
+  KERNEL(sampler_draw, kSamplerDrawThreads, SamplerArgs)                        \
+  KERNEL(advance, kAdvanceThreads, AdvanceArgs)                                 \
+  ACOER_TYPES(KERNEL, dropout, kDropoutThreads, DropoutArgs)                    \
+  ACOER_TYPES(KERNEL, norm_backward, kNormThreads, NormBackwardArgs)            \
+  ACOER_TYPES(KERNEL, head_norm, kRotateThreads, HeadNormArgs)                  \
+  ACOER_TYPES(KERNEL, head_norm_backward, kRotateThreads, HeadNormBackwardArgs) \
+  ACOER_TYPES(KERNEL, swiglu_backward, kSwigluThreads, SwigluBackwardArgs)      \
+  ACOER_TYPES(KERNEL, log_probs, kLogProbsThreads, LogProbsArgs)                \
+  KERNEL(gradient_squares, kAdamWThreads, GradientSquaresArgs)                  \
   KERNEL(adamw, kAdamWThreads, AdamWArgs)
 
 namespace acoer::cuda {
