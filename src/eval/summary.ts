@@ -35,14 +35,7 @@ export interface LevelSummary extends TokenMeans {
 }
 
 /** Figures of a set of completions; NaN (null in JSON) where a file of completions lacks them. */
-export interface EvalSummary {
-  /** Number of completions. */
-  n: number;
-  /** Fraction, 0..1. */
-  accuracy: number;
-  /** Means over all completions. */
-  thinkingTokens: number;
-  totalTokens: number;
+export interface EvalSummary extends LevelSummary {
   /** Fields of `Outside`; absent if the completions lack them. */
   laterThinkingTokens?: number;
   answerTokens?: number;
@@ -67,8 +60,6 @@ function median(values: readonly number[]): number {
   return values.length === 0 ? 0 : medianOf(values);
 }
 
-const thinkingMean = (rows: readonly Graded[]): number => mean(rows.map((row) => row.thinkingTokens));
-const totalMean = (rows: readonly Graded[]): number => mean(rows.map((row) => row.totalTokens));
 const accuracyOf = (rows: readonly Graded[]): number => mean(rows.map((row) => Number(row.verdict.correct)));
 
 /** Means of the tokens outside the first thinking block, if every row has them. */
@@ -87,8 +78,8 @@ export const per1kTokens = (accuracy: number, totalTokens: number): number =>
 
 const tokenMeans = (rows: readonly Graded[]): TokenMeans => ({
   n: rows.length,
-  thinkingTokens: thinkingMean(rows),
-  totalTokens: totalMean(rows),
+  thinkingTokens: mean(rows.map((row) => row.thinkingTokens)),
+  totalTokens: mean(rows.map((row) => row.totalTokens)),
 });
 
 /** The rows of each level, in order of level name; rows without a level are left out. */
@@ -98,25 +89,22 @@ export function byLevel<Row extends Graded>(rows: readonly Row[]): [level: strin
   return levels.map((level) => [level, rows.filter((row) => row.level === level)]);
 }
 
-const levelSummary = (rows: readonly Graded[]): LevelSummary => ({
-  accuracy: accuracyOf(rows),
-  thinkingTokens: thinkingMean(rows),
-  totalTokens: totalMean(rows),
-  n: rows.length,
-});
+function levelSummary(rows: readonly Graded[]): LevelSummary {
+  const { n, ...tokens } = tokenMeans(rows);
+  return { accuracy: accuracyOf(rows), ...tokens, n };
+}
 
 export function summarise(rows: readonly Graded[]): EvalSummary {
-  const all = tokenMeans(rows);
+  const { n, ...tokens } = tokenMeans(rows);
   const accuracy = accuracyOf(rows);
   return {
-    n: all.n,
+    n,
     accuracy,
-    thinkingTokens: all.thinkingTokens,
-    totalTokens: all.totalTokens,
+    ...tokens,
     ...outside(rows),
     medianThinkingTokens: median(rows.map((row) => row.thinkingTokens)),
     medianTotalTokens: median(rows.map((row) => row.totalTokens)),
-    accuracyPer1kTokens: per1kTokens(accuracy, all.totalTokens),
+    accuracyPer1kTokens: per1kTokens(accuracy, tokens.totalTokens),
     correct: tokenMeans(rows.filter((row) => row.verdict.correct)),
     incorrect: tokenMeans(rows.filter((row) => !row.verdict.correct)),
     truncated: mean(rows.map(truncation)),
