@@ -74,19 +74,20 @@ function compact(path: string, value: Json): string {
   }
 }
 
+const CONFIG = 'tokenizer_config.json';
+
 function fingerprintsOf(
   directory: string,
-  files: Record<string, JsonFile>,
+  texts: Record<string, string | null>,
+  config: Json,
   chatTemplate: string | null,
 ): TokenizerFingerprints {
-  const { 'tokenizer_config.json': config, ...others } = files;
-  const hashes = Object.entries(others).flatMap(([name, { text }]) =>
+  const hashes = Object.entries(texts).flatMap(([name, text]) =>
     text === null ? [] : [[name, sha256(text)] as const],
   );
-  const { chat_template: _, ...rest } = config?.json ?? {};
-  const name = 'tokenizer_config.json';
+  const { chat_template: _, ...rest } = config;
   return {
-    files: { ...Object.fromEntries(hashes), [name]: sha256(compact(join(directory, name), rest)) },
+    files: { ...Object.fromEntries(hashes), [CONFIG]: sha256(compact(join(directory, CONFIG), rest)) },
     chatTemplate: chatTemplate === null ? null : sha256(chatTemplate),
   };
 }
@@ -94,7 +95,7 @@ function fingerprintsOf(
 export async function readTokenizerFiles(directory: string): Promise<TokenizerFiles> {
   const [tokenizer, config, generation, templateFile] = await Promise.all([
     readJson(join(directory, 'tokenizer.json')),
-    readJson(join(directory, 'tokenizer_config.json')),
+    readJson(join(directory, CONFIG)),
     readJson(join(directory, 'generation_config.json')),
     readText(join(directory, 'chat_template.jinja')),
   ]);
@@ -103,17 +104,13 @@ export async function readTokenizerFiles(directory: string): Promise<TokenizerFi
       `No tokenizer.json in ${directory}: give the directory of a Hugging Face model with a fast tokenizer`,
     );
   }
+  const texts = { 'tokenizer.json': tokenizer.text, 'generation_config.json': generation.text };
   const chatTemplate = templateFile ?? templateOf(config.json?.chat_template);
-  const files = {
-    'tokenizer.json': tokenizer,
-    'tokenizer_config.json': config,
-    'generation_config.json': generation,
-  };
   return {
     tokenizer: tokenizer.json,
     config: config.json ?? {},
     generation: generation.json ?? {},
     chatTemplate,
-    fingerprints: fingerprintsOf(directory, files, chatTemplate),
+    fingerprints: fingerprintsOf(directory, texts, config.json ?? {}, chatTemplate),
   };
 }
