@@ -5,7 +5,7 @@ import { AcoerError, badInput } from '../base/errors';
 import type { RecordedCompletion } from '../lab';
 import { completionTables, readCompletions, RunDirectory, runOfTable, type StoredCompletion } from '../run';
 import { openInput, parseJsonLines } from './jsonl';
-import { rewardReader, type RewardLine } from './reward-lines';
+import { rewardReader } from './reward-lines';
 
 /** The settings that rewards and advantages were computed with. */
 const RUN_SETTINGS = z.object({
@@ -32,19 +32,14 @@ const fromTable = (row: StoredCompletion, source: string): RecordedCompletion =>
   text: row.completion,
 });
 
-function fromLine(line: RewardLine, source: string): RecordedCompletion {
-  const { step, groupKey, problem, correct, thinkingTokens, totalTokens, format, thinkingClosed, text } =
-    line;
-  const lengths = { thinkingTokens, totalTokens, thinkingClosed };
-  return { source, step, group: groupKey, problemId: problem, correct, format, text, ...lengths };
-}
-
 async function readLines(path: string): Promise<RecordedCompletion[]> {
   const completions: RecordedCompletion[] = [];
   try {
     const check = rewardReader(false);
-    for await (const line of parseJsonLines(await openInput(path)))
-      completions.push(fromLine(check(line), path));
+    for await (const line of parseJsonLines(await openInput(path))) {
+      const { given: _, ...completion } = check(line);
+      completions.push({ ...completion, source: path });
+    }
   } catch (cause) {
     // With several files a line number alone says little.
     if (!(cause instanceof AcoerError) || !cause.message.startsWith('line ')) throw cause;

@@ -1,4 +1,5 @@
 /** Checks the input lines of `acoer reward` and groups their completions. */
+import type { RecordedCompletion } from '../lab';
 import { makeRollout, namedPrompt } from '../lab/rollouts';
 import type { Group, Prompt, Rollout } from '../base/types';
 import { badLine } from '../base/json-lines';
@@ -6,18 +7,10 @@ import { objectOf, type JsonLine } from './jsonl';
 import { shownJson } from '../base/json';
 
 /** A checked line; `given` is the object as read, which is written again together with the results. */
-export interface RewardLine {
+export interface RewardLine extends RecordedCompletion {
   given: Record<string, unknown>;
-  step: number;
-  /** Lines of one step with the same key form a group. */
-  groupKey: string;
   /** Key for rewards that remember prompts. */
-  problem: string;
-  correct: boolean;
-  thinkingTokens: number;
-  totalTokens: number;
-  format: boolean;
-  thinkingClosed: boolean;
+  problemId: string;
   text: string;
 }
 
@@ -68,12 +61,12 @@ export function rewardReader(needsText: boolean): (line: JsonLine) => RewardLine
       throw badLine(line, `step ${step} comes after step ${lastStep}; lines must be ordered by step.`);
     }
     lastStep = step;
-    const groupKey = label(line, given, 'group');
+    const group = label(line, given, 'group');
     return {
       given,
       step,
-      groupKey,
-      problem: given.problem === undefined ? groupKey : label(line, given, 'problem'),
+      group,
+      problemId: given.problem === undefined ? group : label(line, given, 'problem'),
       correct: truth(line, given, 'correct'),
       thinkingTokens: wholeNumber(line, given, 'thinkingTokens'),
       totalTokens: wholeNumber(line, given, 'totalTokens'),
@@ -98,11 +91,11 @@ export function groupLines(
 ): { groups: Group[]; rollouts: Rollout[] } {
   const groups = new Map<string, Group>();
   const rollouts = lines.map((line) => {
-    const group = groups.get(line.groupKey) ?? {
-      prompt: namedPrompt(line.problem, groups.size),
+    const group = groups.get(line.group) ?? {
+      prompt: namedPrompt(line.problemId, groups.size),
       rollouts: [],
     };
-    groups.set(line.groupKey, group);
+    groups.set(line.group, group);
     const rollout = rolloutOf(line, group.prompt, group.rollouts.length, maxLength);
     group.rollouts.push(rollout);
     return rollout;
