@@ -87,30 +87,29 @@ const MIN_CHUNK_TOKENS = 64;
 /** head.cpp, on a GPU: tokens of a chunk. */
 const GPU_CHUNK_TOKENS = 1024;
 const wideBytes = (dtype: Dtype): number => (dtype === 'float64' ? 8 : 4);
-const total = (items: readonly MemoryItem[]): number => sum(items.map(({ bytes }) => bytes));
 
-function always({ model, dtype, kind, work }: TrainingMemoryInput): MemoryItem[] {
+/** The items of a phase: bytes by name. */
+type Items = Readonly<Record<string, number>>;
+
+const total = (items: Items): number => sum(Object.values(items));
+
+/** What no tensor accounts for. */
+const outsideEngine = (kind: DeviceKind, { tokenizerBytes }: PlannedModel): Items =>
+  kind === 'cpu'
+    ? { 'process (Node, libtorch, data)': PROCESS_BYTES, tokenizer: TOKENIZER_FACTOR * tokenizerBytes }
+    : { 'CUDA context and libraries': CUDA_CONTEXT_BYTES };
+
+function always({ model, dtype, kind, work }: TrainingMemoryInput): Items {
   const { shape } = model;
   const trained = trainedParameters(shape, work);
   const full = work.loraRank === null;
-  const item = (name: string, bytes: number): MemoryItem => ({ phase: 'always', name, bytes });
-  const outside =
-    kind === 'cpu'
-      ? [
-          item('process (Node, libtorch, data)', PROCESS_BYTES),
-          item('tokenizer', TOKENIZER_FACTOR * model.tokenizerBytes),
-        ]
-      : [item('CUDA context and libraries', CUDA_CONTEXT_BYTES)];
-  return [
-    ...outside,
-    item('base weights', parameterCount(shape) * BYTES_PER_ELEMENT[dtype]),
-    item(
-      full ? 'trained weights, AdamW moments' : 'LoRA masters, AdamW moments',
-      3 * trained * wideBytes(dtype),
-    ),
+  return {
+    ...outsideEngine(kind, model),
+    'base weights': parameterCount(shape) * BYTES_PER_ELEMENT[dtype],
+    [full ? 'trained weights, AdamW moments' : 'LoRA masters, AdamW moments']: 3 * trained * wideBytes(dtype),
     // One sum for the step and one for the micro-batch in progress.
-    item(full ? 'gradients' : 'LoRA gradients', 2 * trained * wideBytes(dtype)),
-  ];
+    [full ? 'gradients' : 'LoRA gradients']: 2 * trained * wideBytes(dtype),
+  };
 }
 
 /** Available under `memoryLimitBytes`, which counts tensors, not the process or CUDA's own memory. */
@@ -121,16 +120,14 @@ export function availableUnder(
   model: PlannedModel,
 ): number {
   if (limit === null) return freeBytes;
-  const outside =
-    kind === 'cpu' ? PROCESS_BYTES + TOKENIZER_FACTOR * model.tokenizerBytes : CUDA_CONTEXT_BYTES;
-  return Math.min(freeBytes, limit + outside);
+  return Math.min(freeBytes, limit + total(outsideEngine(kind, model)));
 }
 
 /** safetensors.cpp: a tensor stored in another type is read whole before conversion. */
-function loading({ model, dtype }: TrainingMemoryInput): MemoryItem[] {
+function loading({ model, dtype }: TrainingMemoryInput): Items {
   const bytes =
     model.storedDtype === dtype ? 0 : embeddingParameters(model.shape) * BYTES_PER_ELEMENT[model.storedDtype];
-  return [{ phase: 'loading', name: 'largest tensor as stored', bytes }];
+  return { 'largest tensor as stored': bytes };
 }
 
 /** model.h: small models on a CPU, whose matrices are repacked and merged with an adapter. */
@@ -139,12 +136,7 @@ function isSmall({ model, dtype, kind }: Pick<TrainingMemoryInput, 'model' | 'dt
   return kind === 'cpu' && dtype !== 'bfloat16' && bytes <= MAX_SMALL_BYTES;
 }
 
-function decoding(
-  phase: 'rollout' | 'evaluation',
-  { model, dtype, kind, work }: MemoryInput,
-  kv: KvPlan,
-  newTokens: number,
-): MemoryItem[] {
+function decoding({ model, dtype, kind, work }: MemoryInput, kv: KvPlan, newTokens: number): Items {
   const { shape } = model;
   const element = BYTES_PER_ELEMENT[dtype];
   const packed = isSmall({ model, dtype, kind });
@@ -156,12 +148,11 @@ function decoding(
   const rope = 2 * (work.promptTokens + newTokens) * shape.headDim * wideBytes(dtype);
   const adapter =
     packed || work.loraRank === null ? 0 : decodeAdapterElements(shape, adaptedBy(shape, work)) * element;
-  const item = (name: string, bytes: number): MemoryItem => ({ phase, name, bytes });
-  return [
-    item(`KV cache (${kv.slots} slots)`, kv.usedBytes),
-    item('decode copies of weights and adapter', (packed ? matrices * element : 0) + adapter),
-    item('logits, rotary tables, scratch', logits + rope + rows * perRow * element),
-  ];
+  return {
+    [`KV cache (${kv.slots} slots)`]: kv.usedBytes,
+    'decode copies of weights and adapter': (packed ? matrices * element : 0) + adapter,
+    'logits, rotary tables, scratch': logits + rope + rows * perRow * element,
+  };
 }
 
 /** Memory of a pass over packed sequences outside the layers, for log-probs of `completionTokens`. */
@@ -208,14 +199,11 @@ function mergedBytes(input: TrainingMemoryInput, dropout: number): number {
 }
 
 /** forward.cpp: no tape, one layer's tensors at a time. */
-function scoring(input: TrainingMemoryInput, batch: MicroBatch): MemoryItem[] {
-  const item = (name: string, bytes: number): MemoryItem => ({ phase: 'scoring', name, bytes });
-  return [
-    item('weights with the adapter', mergedBytes(input, 0)),
-    item('one layer', tapeBytes(input) * rowsOf(input, batch, 0)),
-    item('vocabulary chunk', headBytes(input, batch.completionTokens, false)),
-  ];
-}
+const scoring = (input: TrainingMemoryInput, batch: MicroBatch): Items => ({
+  'weights with the adapter': mergedBytes(input, 0),
+  'one layer': tapeBytes(input) * rowsOf(input, batch, 0),
+  'vocabulary chunk': headBytes(input, batch.completionTokens, false),
+});
 
 /** forward.cpp: whether a pass of `tokens` keeps the activations of all layers. */
 function keepsAll(input: TrainingMemoryInput, tokens: number, freeBytes: number): boolean {
@@ -246,7 +234,7 @@ function training(
   input: TrainingMemoryInput,
   batch: MicroBatch,
   freeBytes: number,
-): { items: MemoryItem[]; kept: number } {
+): { items: Items; kept: number } {
   const { model, dtype, kind, work } = input;
   const { shape } = model;
   const layers = shape.numLayers;
@@ -260,34 +248,33 @@ function training(
   const tape = tapeBytes(input) * tokens;
   const backward = backwardElements(shape) * tokens * element;
   const headMemory = headBytes(input, batch.completionTokens, true);
-  const layerMemory = backward + (recomputed === 0 ? 0 : tape);
-  const item = (name: string, bytes: number): MemoryItem => ({ phase: 'training', name, bytes });
-  const items = [
-    item('weights with the adapter', mergedBytes(input, work.loraDropout)),
-    item(
-      recomputed === 0 ? 'activations of all layers' : `activations of ${keeping} of ${layers} layers`,
-      tape * keeping,
-    ),
-    item(
-      keeping === 0 ? "every layer's input (layers are recomputed)" : 'inputs of the other layers',
+  const all = recomputed === 0;
+  const layerMemory = backward + (all ? 0 : tape);
+  const items = {
+    'weights with the adapter': mergedBytes(input, work.loraDropout),
+    [all ? 'activations of all layers' : `activations of ${keeping} of ${layers} layers`]: tape * keeping,
+    [keeping === 0 ? "every layer's input (layers are recomputed)" : 'inputs of the other layers']:
       recomputed * tokens * shape.hiddenSize * element,
-    ),
     // The head has given its memory back when backward begins.
-    headMemory > layerMemory
-      ? item('vocabulary chunk', headMemory)
-      : item(recomputed === 0 ? 'backward of one layer' : 'one layer: activations and backward', layerMemory),
-  ];
+    ...(headMemory > layerMemory
+      ? { 'vocabulary chunk': headMemory }
+      : { [all ? 'backward of one layer' : 'one layer: activations and backward']: layerMemory }),
+  };
   return { items, kept };
 }
 
 /** The peak of all phases. */
 function peakOf(
-  items: readonly MemoryItem[],
+  phases: Partial<Record<MemoryPhase, Items>>,
 ): Pick<MemoryPlan, 'items' | 'phaseBytes' | 'peakBytes' | 'peakPhase'> {
-  const phaseBytes = Object.fromEntries(
-    PHASES.map((phase) => [phase, total(items.filter((item) => item.phase === phase))]),
-  ) as Record<MemoryPhase, number>;
+  const phaseBytes = Object.fromEntries(PHASES.map((phase) => [phase, total(phases[phase] ?? {})])) as Record<
+    MemoryPhase,
+    number
+  >;
   const peakPhase = PHASES.slice(1).reduce((a, b) => (phaseBytes[b] > phaseBytes[a] ? b : a));
+  const items = PHASES.flatMap((phase) =>
+    Object.entries(phases[phase] ?? {}).map(([name, bytes]) => ({ phase, name, bytes })),
+  );
   return {
     items: items.filter((item) => item.bytes > 0),
     phaseBytes,
@@ -309,9 +296,13 @@ export function planTrainingMemory(
 ): TrainingMemory {
   const fixed = always(input);
   const trained = training(input, largest.training, Math.max(0, input.availableBytes - total(fixed)));
-  const scored = largest.scoring === null ? [] : scoring(input, largest.scoring);
-  const items = [...fixed, ...loading(input), ...scored, ...trained.items];
-  return { ...peakOf(items), keptTokens: trained.kept, microBatchTokens: largest.training.tokens };
+  const peak = peakOf({
+    always: fixed,
+    loading: loading(input),
+    ...(largest.scoring !== null && { scoring: scoring(input, largest.scoring) }),
+    training: trained.items,
+  });
+  return { ...peak, keptTokens: trained.kept, microBatchTokens: largest.training.tokens };
 }
 
 /** Peak memory of a run of `work` on `model`. */
@@ -328,19 +319,13 @@ export function planMemory(input: MemoryInput): MemoryPlan {
   const update = largestMicroBatch(work, work.updateSequences, work.fullestUpdateTokens);
   const batch = largestMicroBatch(work, work.prompts * work.group, work.fullestBatchTokens);
   const trained = training(input, update, free);
-  const items = [
-    ...fixed,
-    ...loading(input),
-    ...decoding('rollout', input, kv, work.maxNewTokens),
-    ...(work.scoringPasses === 0 ? [] : scoring(input, batch)),
-    ...trained.items,
-    ...(evaluationKv === null ? [] : decoding('evaluation', input, evaluationKv, maxNewTokens)),
-  ];
-  return {
-    ...peakOf(items),
-    kv,
-    evaluationKv,
-    keptTokens: trained.kept,
-    microBatchTokens: update.tokens,
-  };
+  const peak = peakOf({
+    always: fixed,
+    loading: loading(input),
+    rollout: decoding(input, kv, work.maxNewTokens),
+    ...(work.scoringPasses > 0 && { scoring: scoring(input, batch) }),
+    training: trained.items,
+    ...(evaluationKv !== null && { evaluation: decoding(input, evaluationKv, maxNewTokens) }),
+  });
+  return { ...peak, kv, evaluationKv, keptTokens: trained.kept, microBatchTokens: update.tokens };
 }
