@@ -3,14 +3,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Argument, Option } from 'commander';
-import type { Command } from 'commander';
+import { Argument, type Command, Option } from 'commander';
 import { BENCHES, runBench, SHAPES, writeRandomWeights } from '../bench';
 import type { BenchName, BenchResult, PhaseResult, ShapeName, Workload } from '../bench';
 import { badUsage } from '../base/errors';
 import { gigabytes, percent } from '../base/text';
-import { addEngineOptions, integer } from './command';
-import type { CommandModule, EngineFlags } from './command';
+import { addEngineOptions, type EngineFlags, integer } from './command';
 import { interruptible } from './interrupt';
 import { withModel } from './session';
 import { formatTable } from './table';
@@ -135,7 +133,7 @@ async function bench(name: BenchName, flags: BenchFlags): Promise<void> {
   if (flags.json) printJsonLine(result);
 }
 
-export const define: CommandModule['define'] = (command: Command) => {
+export function define(command: Command): void {
   command
     .addArgument(new Argument('<what>', 'what to measure').choices(BENCHES))
     .option(
@@ -166,4 +164,4 @@ both measured between the runs. Figures are medians, with the range in brackets.
     )
     .action(bench);
   addEngineOptions(command);
-};
+}

@@ -1,6 +1,5 @@
 /** What a file of `src/cli` exports to be an `acoer` command, and options that several commands share. */
-import { InvalidArgumentError, Option } from 'commander';
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Dtype } from '../engine/binding';
 import type { DeviceName } from '../engine/types';
 import { badUsage } from '../base/errors';
@@ -17,36 +16,24 @@ export const collect = (value: string, previous: readonly string[]): string[] =>
 export const repeatable = (flags: string, description: string): Option =>
   new Option(flags, `${description} (repeatable)`).argParser(collect).default([]);
 
-/** A commander parser for whole numbers in [low, high]. */
-export function integer(low: number, high = Number.MAX_SAFE_INTEGER): (text: string) => number {
-  return (text) => {
+/** Makes a maker of commander parsers for the numbers in [low, high] for which `fits` holds. */
+const parserOf =
+  (what: string, fits: (value: number) => boolean) =>
+  (low: number, high = Number.MAX_VALUE) =>
+  (text: string): number => {
     const value = Number(text);
-    if (text.trim() === '' || !Number.isSafeInteger(value) || value < low || value > high) {
-      throw new InvalidArgumentError(`It must be a whole number ${rangeText(low, high)}.`);
-    }
-    return value;
+    if (text.trim() !== '' && fits(value) && value >= low && value <= high) return value;
+    const range = high === Number.MAX_VALUE ? `of at least ${low}` : `from ${low} to ${high}`;
+    throw new InvalidArgumentError(`It must be ${what} ${range}.`);
   };
-}
 
-/** A commander parser for finite numbers in [low, high]. */
-export function number(low: number, high = Infinity): (text: string) => number {
-  return (text) => {
-    const value = Number(text);
-    if (text.trim() === '' || !Number.isFinite(value) || value < low || value > high) {
-      throw new InvalidArgumentError(`It must be a number ${rangeText(low, high)}.`);
-    }
-    return value;
-  };
-}
+export const integer = parserOf('a whole number', Number.isSafeInteger);
+export const number = parserOf('a number', Number.isFinite);
 
 /** A commander parser for a path to write to; an empty one, as from an unset variable, is a mistake. */
 export function path(text: string): string {
   if (text !== '') return text;
   throw new InvalidArgumentError('It must not be empty.');
-}
-
-function rangeText(low: number, high: number): string {
-  return high >= Number.MAX_SAFE_INTEGER ? `of at least ${low}` : `from ${low} to ${high}`;
 }
 
 export function deviceName(text: string): DeviceName {

@@ -14,7 +14,7 @@ import {
 import { badInput, errorCode, errorMessage } from '../base/errors';
 import { type ModelFetchOptions, resolveTokenizer } from '../models';
 import { loadTokenizer } from '../tokenizer';
-import { integer, repeatable, type CommandModule } from './command';
+import { integer, repeatable } from './command';
 import { type DataReport, reportOn } from './data-report';
 import { reportText } from './data-text';
 import { showDownload } from './download';
@@ -154,7 +154,7 @@ async function dataCommand(name: string | undefined, flags: DataFlags): Promise<
   });
 }
 
-export const define: CommandModule['define'] = (command: Command) => {
+export function define(command: Command): void {
   command
     .argument(
       '[name]',
@@ -178,4 +178,4 @@ export const define: CommandModule['define'] = (command: Command) => {
     .option('--sample <n>', 'number of prompts to measure, evenly spread; 0: all', integer(0), 10_000)
     .option('--json', 'print one JSON object instead of text')
     .action(dataCommand);
-};
+}

@@ -2,7 +2,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { badUsage } from '../base/errors';
 import { addEngineOptions, integer, number, path, repeatable } from './command';
-import type { CommandModule } from './command';
 import { comparisonText } from './evaluation/comparison';
 import { compareFiles, gradeCompletions } from './evaluation/files';
 import { type EvalFlags, temperatureOf } from './evaluation/flags';
@@ -89,7 +88,7 @@ Compare two evaluations without a model, paired by problem: exact McNemar test
 for accuracy, bootstrap for tokens:
   acoer eval --compare A B`;
 
-export const define: CommandModule['define'] = (command: Command) => {
+export function define(command: Command): void {
   command
     .option('--model <model>', 'tiny, a folder in Hugging Face layout, or org/name[@revision] on the hub')
     .addOption(repeatable('--adapter <folder>', 'a PEFT LoRA adapter'))
@@ -126,4 +125,4 @@ export const define: CommandModule['define'] = (command: Command) => {
     .action(evalCommand);
   addJudgeOptions(command);
   addEngineOptions(command);
-};
+}

@@ -5,14 +5,7 @@ import { AcoerError, badUsage, errorCode } from '../base/errors';
 import { streamSeed } from '../base/rng';
 import { type Completion, EngineSampler, type SamplePrompt, SlotLimit } from '../sampling';
 import { loadTokenizer, LostCharacters, type Tokenizer } from '../tokenizer';
-import {
-  addEngineOptions,
-  addModelOptions,
-  integer,
-  number,
-  repeatable,
-  type CommandModule,
-} from './command';
+import { addEngineOptions, addModelOptions, integer, number, repeatable } from './command';
 import { interruptible } from './interrupt';
 import { InOrder, Spool } from './jsonl';
 import { printable } from '../base/printable';
@@ -175,7 +168,7 @@ async function generate(file: string | undefined, flags: GenerateFlags): Promise
   );
 }
 
-export const define: CommandModule['define'] = (command: Command) => {
+export function define(command: Command): void {
   addModelOptions(command)
     .argument('[file]', 'JSON Lines file; standard input if omitted or -')
     .option(
@@ -221,4 +214,4 @@ and each completion is written as {"index","sample","text","ids","logprobs",
     )
     .action(generate);
   addEngineOptions(command);
-};
+}

@@ -1,6 +1,5 @@
 /** `acoer reward --list`: the paper's taxonomy of every known reward. */
-import { listRewards } from '../rewards';
-import type { RewardDefinition } from '../rewards';
+import { listRewards, type RewardDefinition } from '../rewards';
 import { formatTable } from './table';
 import { wrapWords } from './view/text';
 

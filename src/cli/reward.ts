@@ -9,10 +9,9 @@ import { badInput, badUsage, errorMessage } from '../base/errors';
 import { batchAdvantages, observeBatch, scoreBatch } from '../grpo';
 import type { WeightedReward } from '../rewards/types';
 import { openRewardModule, rememberModules } from '../train';
-import { resolveReward } from '../rewards';
-import type { BoundReward } from '../rewards';
+import { type BoundReward, resolveReward } from '../rewards';
 import { bursts } from './bursts';
-import { collect, required, type CommandModule } from './command';
+import { collect, required } from './command';
 import { openInput, parseJsonLines } from './jsonl';
 import { groupLines, rewardReader, type RewardLine } from './reward-lines';
 import { rewardRecords, rewardTable } from './reward-list';
@@ -175,7 +174,7 @@ async function openReward(
   return openRewardModule({ name, path: resolve(file), params, maxLength }, rewardTimeoutMs);
 }
 
-export const define: CommandModule['define'] = (command: Command) => {
+export function define(command: Command): void {
   command
     .argument('[file]', 'JSON Lines file; standard input if omitted or -')
     .option('--reward <name>', 'name of the reward; --list shows all')
@@ -202,4 +201,4 @@ rewardModules.<name>=<file> (your own reward); all other names are parameters of
 the reward.`,
     )
     .action(computeRewards);
-};
+}

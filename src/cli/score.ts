@@ -2,13 +2,10 @@
 import type { Command } from 'commander';
 import type { PackedSequences } from '../engine/types';
 import { addEngineOptions, addModelOptions } from './command';
-import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
 import { Spool } from './jsonl';
-import { scoreReader } from './prompts';
-import type { ScoreLine } from './prompts';
-import { withModel } from './session';
-import type { ModelFlags, ModelSession } from './session';
+import { type ScoreLine, scoreReader } from './prompts';
+import { type ModelFlags, type ModelSession, withModel } from './session';
 import { printJsonLine } from './output';
 
 /** Tokens packed into one engine call. */
@@ -68,7 +65,7 @@ async function score(file: string | undefined, flags: ModelFlags): Promise<void>
   );
 }
 
-export const define: CommandModule['define'] = (command: Command) => {
+export function define(command: Command): void {
   addModelOptions(command)
     .argument('[file]', 'JSON Lines file; standard input if omitted or -')
     .addHelpText(
@@ -80,4 +77,4 @@ promptLength on.`,
     )
     .action(score);
   addEngineOptions(command);
-};
+}

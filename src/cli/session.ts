@@ -4,8 +4,7 @@ import type { Engine, Model, Policy } from '../engine/types';
 import { resolveModel } from '../models';
 import type { Tokenizer } from '../tokenizer';
 import { baseModelOf, type BaseModel, checkBaseModel, checkBaseTokenizer, loadHashed } from '../train';
-import { required } from './command';
-import type { EngineFlags } from './command';
+import { type EngineFlags, required } from './command';
 import { showDownload } from './download';
 
 export interface ModelFlags extends EngineFlags {

@@ -8,7 +8,6 @@ import { openJudge } from '../train';
 import type { Problem } from '../base/types';
 import type { PresetName } from '#verify/options';
 import { BadConfig, optionsFromConfig } from '../grading/config';
-import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
 import { InOrder, type JsonLine, openInput, parseLinesAsTheyCome } from './jsonl';
 import { isRecord } from '../base/json';
@@ -143,7 +142,7 @@ async function verify(file: string | undefined, flags: VerifyFlags): Promise<voi
   });
 }
 
-export const define: CommandModule['define'] = (command: Command) => {
+export function define(command: Command): void {
   command
     .argument('[file]', 'JSON Lines file; standard input if omitted or -')
     .addOption(
@@ -168,4 +167,4 @@ columns that a judge in a file looks at.`,
     )
     .action(verify);
   addJudgeOptions(command);
-};
+}

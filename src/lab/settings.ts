@@ -1,7 +1,6 @@
 /** Parameters and states that apply to several rewards. */
 import { didYouMean } from '../config/nearest';
-import type { AcoerError } from '../base/errors';
-import { badUsage } from '../base/errors';
+import { type AcoerError, badUsage } from '../base/errors';
 import { isRecord, shownJson } from '../base/json';
 import { listRewards } from '../rewards';
 import type { BoundReward } from '../rewards/types';

@@ -1,7 +1,6 @@
 /** Which completions of a run `acoer show` prints. */
 import { didYouMean } from '../../config';
-import type { AcoerError } from '../../base/errors';
-import { badInput } from '../../base/errors';
+import { type AcoerError, badInput } from '../../base/errors';
 import { medianItem } from '../../base/statistics';
 import {
   readCompletions,
