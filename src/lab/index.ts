@@ -4,6 +4,6 @@ export { SYNTHETIC_DEFAULTS, type LengthDistribution } from './population';
 export type { RecordedCompletion } from './recorded';
 export { SPREAD_FACTORS } from './pressure';
 export { balanceOf, EPSILONS, holdOf, strengthOf } from './length-weight';
-export { homogeneousOf } from './prediction';
+export { homogeneousOf, pathwayNames } from './prediction';
 export type * from './types';
 export { plotLab } from './plot';

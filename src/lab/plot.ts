@@ -6,7 +6,7 @@ import { needList, needObject } from '../base/border';
 import { colour, dashes, loadDrawing, standalone, type Drawing } from '../drawing/svg';
 import { maximum, minimum } from '../base/statistics';
 import { balanceOf, holdOf } from './length-weight';
-import { homogeneousOf } from './prediction';
+import { homogeneousOf, pathwayNames } from './prediction';
 import { CLASSES, type AnswerClass, type LabReport, type LengthWeight, type RewardReport } from './types';
 
 interface Axis {
@@ -120,11 +120,6 @@ function caption({ groupSize, accuracy, settings }: LabReport): string {
   return `groups of ${groupSize}, accuracy ${Number(accuracy.toPrecision(3))}, L ${maxLength}; advantages: ${divided}`;
 }
 
-const pathways = ({ prediction }: RewardReport): string => {
-  if (prediction.pathways.length === 0) return 'none';
-  return `${prediction.pathways.join('+')}${prediction.guarded ? ' guarded' : ''}`;
-};
-
 /** The scale of an axis, with round ticks at its ends. @param values what it shows */
 function scaleOf(values: readonly number[], { label, scale, reversed = false }: Axis) {
   const shared = { label, reverse: reversed, labelAnchor: 'center', labelArrow: 'none', grid: true } as const;
@@ -182,7 +177,7 @@ function frameSvg({ Plot, draw }: Drawing, report: LabReport, panels: number): s
   const left = PANEL.marginLeft;
   const top = HEAD + PANEL.marginTop;
   const rows = report.rewards.map((reward, index) => ({
-    text: `${reward.name}: ${pathways(reward)}`,
+    text: `${reward.name}: ${pathwayNames(reward.prediction, ' guarded')}`,
     y: top + 14 + LEGEND.row * index,
   }));
   const pixels = { type: 'identity', axis: null } as const;

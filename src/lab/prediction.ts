@@ -67,6 +67,10 @@ function clause(measured: Measured, kind: AnswerClass): string {
   return `${unpushed(later, kind)}, once the state has seen such groups`;
 }
 
+/** The pathways as in `1+2`, with a mark if the state guards them. */
+export const pathwayNames = ({ pathways, guarded }: Prediction, mark: string): string =>
+  pathways.length === 0 ? 'none' : `${pathways.join('+')}${guarded ? mark : ''}`;
+
 /** @returns the pathways, whether the state guards the second, and the reason in one sentence */
 export function predict(measured: Measured): Prediction {
   const { signals, settledSignals, adaptation } = measured;

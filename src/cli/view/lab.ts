@@ -5,6 +5,7 @@ import {
   EPSILONS,
   holdOf,
   homogeneousOf,
+  pathwayNames,
   SPREAD_FACTORS,
   type AnswerClass,
   type LabAnswer,
@@ -238,14 +239,11 @@ function recordedTable({ rewards, recorded }: LabReport): string[] {
   return titled('THE RECORDED GROUPS: means; dA/dl per 1,000 tokens', null, [head, ...rows]);
 }
 
-const pathwayName = ({ prediction: { pathways, guarded } }: RewardReport): string =>
-  pathways.length === 0 ? 'none' : `${pathways.join('+')}${guarded ? ', guarded' : ''}`;
-
 function predictionLines({ rewards }: LabReport): string[] {
   const names = maximum(rewards.map(({ name }) => name.length));
-  const lines = rewards.flatMap((report) => {
-    const start = `${report.name.padEnd(names)}  ${pathwayName(report).padEnd(12)}  `;
-    const reason = wrapWords(report.prediction.reason, WIDTH - start.length);
+  const lines = rewards.flatMap(({ name, prediction }) => {
+    const start = `${name.padEnd(names)}  ${pathwayNames(prediction, ', guarded').padEnd(12)}  `;
+    const reason = wrapWords(prediction.reason, WIDTH - start.length);
     return reason.map((line, i) => (i === 0 ? start : ' '.repeat(start.length)) + line);
   });
   const note =

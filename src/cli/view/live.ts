@@ -79,7 +79,7 @@ function curveLines({ accuracies, thinking }: ProgressState, width: number, colo
   ];
 }
 
-const paintOf = (health: Health, colors: Colors) =>
+export const paintOf = (health: Health, colors: Colors) =>
   ({ healthy: colors.green, warning: colors.yellow, collapsed: colors.red })[health];
 
 function stateLine(state: ProgressState, width: number, colors: Colors): string {

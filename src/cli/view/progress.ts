@@ -12,7 +12,7 @@ import { colorsOf, isTerminal, type Colors } from './colors';
 import { completionLines, problemLines, shownSample } from './completion';
 import { KEEP_QUESTION, KEEP_SAMPLE } from './cut';
 import { count, healthLine } from './format';
-import { liveLines, stepLine } from './live';
+import { liveLines, paintOf, stepLine } from './live';
 import { EVALUATED, ProgressState } from './progress-state';
 import { LiveRegion, lineWidth, type SharedStream } from './terminal';
 import { wrapWords } from './text';
@@ -147,7 +147,7 @@ export class ProgressView {
         this.print(`checkpoint ${event.path}`);
         break;
       case 'health':
-        this.print(`monitor    ${healthLine(event.change)}`, this.healthPaint(event.change.to));
+        this.print(`monitor    ${healthLine(event.change)}`, paintOf(event.change.to, this.colors));
         break;
       case 'rollback':
         this.print(rollbackLine(event.rollback), this.colors.yellow);
@@ -167,11 +167,6 @@ export class ProgressView {
       case 'eval-progress':
       case 'decode-progress':
     }
-  }
-
-  private healthPaint(to: string): (text: string) => string {
-    const { green, yellow, red } = this.colors;
-    return to === 'healthy' ? green : to === 'warning' ? yellow : red;
   }
 
   private evaluated({ phase, kind, summary }: TrainEvent & { type: 'evaluated' }): void {
