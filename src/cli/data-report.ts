@@ -19,12 +19,9 @@ export interface Lengths {
   histogram: { from: number; to: number; count: number }[];
 }
 
-export interface ExampleRow {
+export interface ExampleRow extends Pick<Problem, 'id' | 'level' | 'gold'> {
   /** Position among the problems kept, from 1. */
   row: number;
-  id: string;
-  level: string | null;
-  gold: string | null;
   /** The prompt as the model gets it; without a tokenizer, only the user message. */
   prompt: string;
   /** The prompt's token ids and their texts; null without a tokenizer. */

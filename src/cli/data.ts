@@ -64,10 +64,8 @@ function knownNames(): string {
 /** The run's configuration with the data set named on the command line. */
 function configOf(name: string | undefined, flags: DataFlags): Config {
   const { split: datasetSplit, subset: datasetConfig, model } = flags;
-  const named =
-    name === undefined
-      ? { datasetSplit, datasetConfig, model }
-      : { dataset: name, evalDataset: null, datasetSplit, datasetConfig, model };
+  const set = name === undefined ? {} : { dataset: name, evalDataset: null };
+  const named = { ...set, datasetSplit, datasetConfig, model };
   const file = flags.config === undefined ? [] : [readConfigFile(flags.config)];
   const layers = [...file, named, parseAssignments(flags.set)];
   const { model: given, preset } = mergeLayers(layers);

@@ -1,16 +1,15 @@
 /** `acoer fork`: continues a copy of a run from one of its checkpoints under other settings. */
 import type { Command } from 'commander';
-import { parseAssignments } from '../config';
 import { onlySettings, TRAIN_CALL, type TrainOptions, type TrainSettings } from '../train';
 import { integer, path, repeatable, required } from './command';
+import { layersOf, type RunFlags } from './run-call';
 import { runAndReport } from './train';
 
-interface ForkFlags extends Pick<TrainSettings, 'reward' | 'seed' | 'maxSteps'> {
+/** Options that are shortcuts for settings. */
+const SETTINGS = ['reward', 'seed', 'maxSteps'] as const;
+
+interface ForkFlags extends RunFlags, Pick<TrainSettings, (typeof SETTINGS)[number]> {
   at?: number;
-  set: string[];
-  trust?: boolean;
-  out?: string;
-  json?: boolean;
 }
 
 export function define(command: Command): void {
@@ -29,14 +28,10 @@ export function define(command: Command): void {
 
 /** What `train` is called with for these flags. */
 export function forkCall(run: string, flags: ForkFlags): [TrainSettings, TrainOptions] {
-  const { reward, seed, maxSteps, out } = flags;
   const at = required(flags.at, '--at');
-  const settings = { ...dropUndefined({ reward, seed, maxSteps }), ...parseAssignments(flags.set) };
+  const settings = Object.assign({}, ...layersOf(undefined, flags, SETTINGS)) as TrainSettings;
   return [
     onlySettings(TRAIN_CALL, settings),
-    { fork: { run, at }, ...(flags.trust === true && { trust: true }), out },
+    { fork: { run, at }, ...(flags.trust === true && { trust: true }), out: flags.out },
   ];
 }
-
-const dropUndefined = (values: TrainSettings): TrainSettings =>
-  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));

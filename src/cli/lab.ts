@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { parseAssignments } from '../config';
 import { badUsage } from '../base/errors';
-import { isRecord } from '../base/json';
+import { isRecord, parsedJson } from '../base/json';
 import { LAB_DEFAULTS, plotLab, runLab, SYNTHETIC_DEFAULTS } from '../lab';
 import type { LabOptions, LengthDistribution } from '../lab';
 import { writeFileAtomic } from '../run';
@@ -42,12 +42,7 @@ function lengths(text: string): LengthDistribution {
 }
 
 function jsonObject(text: string): Record<string, unknown> {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    value = undefined;
-  }
+  const value = parsedJson(text);
   if (isRecord(value)) return value;
   throw new InvalidArgumentError('It must be a JSON object, such as {"alpha":0.3,"budget":2000}.');
 }

@@ -1,16 +1,12 @@
 /** `acoer monitor`: runs the collapse monitor over a recorded run. */
 import type { Command } from 'commander';
 import { badInput } from '../base/errors';
-import { watchRecorded } from '../train';
+import { watchRecorded, type WatchOptions } from '../train';
 import { integer, repeatable } from './command';
 import { healthLine } from './view/format';
 import { printJsonLine, printNote, printText } from './output';
 
-interface MonitorFlags {
-  groups?: number;
-  accuracy?: string;
-  thinking?: string;
-  set: string[];
+interface MonitorFlags extends WatchOptions {
   json?: boolean;
 }
 

@@ -52,10 +52,7 @@ async function machineDevice(config: Config, model: PlannedModel, measure: boole
   return await engineDevice(engine, measure ? plannedDtype(config, model) : undefined);
 }
 
-const plan = (path: string | undefined, flags: PlanFlags): Promise<void> =>
-  interruptible((signal) => printPlan(path, flags, signal));
-
-async function printPlan(path: string | undefined, flags: PlanFlags, signal: AbortSignal): Promise<void> {
+async function plan(path: string | undefined, flags: PlanFlags, signal: AbortSignal): Promise<void> {
   const layers = [...(path === undefined ? [] : [readConfigFile(path)]), parseAssignments(flags.set)];
   const config = resolveTrainConfig(layers, flags.preset);
   const lengths = lengthsOf(flags.lengths);
@@ -102,5 +99,7 @@ export function define(command: Command): void {
     .option('--no-measure', "do not measure this machine's speed, and predict no times")
     .option('--json', 'print the plan as one JSON object')
     .addHelpText('after', '\nExit code: 0 when the run fits, 1 when it does not.')
-    .action(plan);
+    .action((path: string | undefined, flags: PlanFlags) =>
+      interruptible((signal) => plan(path, flags, signal)),
+    );
 }

@@ -1,8 +1,7 @@
 /** `acoer replay`: repeats a refused step from its dump. */
 import type { Command } from 'commander';
-import type { DeviceName } from '../engine/types';
 import { describeNonFinite } from '../grpo';
-import { replay, type ReplayReport } from '../train';
+import { replay, type ReplayOptions, type ReplayReport } from '../train';
 import { deviceName, integer } from './command';
 import { showDownload } from './download';
 import { interruptible } from './interrupt';
@@ -11,10 +10,7 @@ import { printJsonLine, printText } from './output';
 /** Maximum lines of a list in the text report. */
 const SHOWN = 20;
 
-interface ReplayFlags {
-  device?: DeviceName;
-  threads?: number;
-  each?: boolean;
+interface ReplayFlags extends Pick<ReplayOptions, 'device' | 'threads' | 'each'> {
   json?: boolean;
 }
 

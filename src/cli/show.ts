@@ -9,13 +9,8 @@ import { colorsOf, isTerminal } from './view/colors';
 import { KEEP_TO_READ } from './view/cut';
 import { printJsonLine } from './output';
 
-interface ShowFlags {
-  step?: number;
-  problem?: string;
-  sample?: number;
-  correct?: true;
+interface ShowFlags extends Wanted {
   wrong?: true;
-  evaluation?: true;
   count?: number;
   json?: true;
   full?: true;

@@ -28,7 +28,7 @@ export { admitModules, rememberModules } from '../life/modules/named-modules';
 export { judgeModule } from '../life/modules/user-modules';
 export { openRewardModule } from '../life/modules/reward-module';
 export { monitorContext } from './guard';
-export { watchRecorded } from './recorded';
+export { watchRecorded, type WatchOptions } from './recorded';
 export { withPublishedNames } from './model-card';
 export { readSummary } from './stored-summary';
 export { replay, type ReplayOptions, type ReplayReport } from './replay';
