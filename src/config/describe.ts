@@ -16,7 +16,7 @@ function typeName(schema: JsonSchema): string {
   if (schema.enum !== undefined) return schema.enum.map(String).join(' | ');
   if (schema.anyOf !== undefined) return schema.anyOf.map(typeName).join(' or ');
   if (Array.isArray(schema.type)) return schema.type.join(' or ');
-  if (schema.type === 'array') return `list of ${typeName(schema.items ?? {})}`;
+  if (schema.type === 'array') return `list of ${typeName((schema.items ?? {}) as JsonSchema)}`;
   if (schema.type === 'object') return 'map';
   return schema.type ?? 'any';
 }

@@ -3,21 +3,7 @@ import { z } from 'zod';
 import { configSchema } from './fields';
 import { trlNameOf } from './trl-names';
 
-export interface JsonSchema {
-  type?: string | string[];
-  enum?: unknown[];
-  anyOf?: JsonSchema[];
-  items?: JsonSchema;
-  properties?: Record<string, JsonSchema>;
-  additionalProperties?: boolean | JsonSchema;
-  propertyNames?: JsonSchema;
-  required?: string[];
-  minimum?: number;
-  maximum?: number;
-  description?: string;
-  default?: unknown;
-}
-
+export type JsonSchema = z.core.JSONSchema.JSONSchema;
 type ObjectSchema = JsonSchema & { properties: Record<string, JsonSchema> };
 
 /** The schema of what a user may give: defaults are filled in later. Descriptions name TRL's equivalent. */
