@@ -8,18 +8,22 @@ import {
   type MetricName,
   type MetricWriter,
 } from '../base/metric-names';
-import type { Rollout, StepMetrics } from '../base/types';
+import type { Group, Rollout, StepMetrics } from '../base/types';
 import type { GenerationBatch } from './batch';
 import { isRecord, shownJson } from '../base/json';
 import { shownValue } from '../base/border';
 import type { LoopContext } from './context';
-import { groupMetrics } from './group-metrics';
+import { brevityShare, sameVerdictShare } from './same-verdict';
 import { isGraded, isTruncated, type Sample } from './sample';
 import { maximum, mean, minimum, sampleStd } from '../base/statistics';
 import type { UpdateResult } from './update';
 
 const share = (rollouts: readonly Rollout[], holds: (rollout: Rollout) => boolean) =>
   rollouts.filter(holds).length / Math.max(1, rollouts.length);
+
+const isCorrect = (rollout: Rollout) => rollout.verdict.correct;
+const isWrong = (rollout: Rollout) => !rollout.verdict.correct;
+const thinkingLength = (rollout: Rollout) => rollout.thinkingTokens;
 
 /** Sets `name` unless there was nothing to average. */
 function setMean(metrics: KnownMetrics, name: MetricName, values: readonly number[]): void {
@@ -45,26 +49,66 @@ function completionMetrics(rollouts: readonly Rollout[]): KnownMetrics {
 
 /** Accuracy is over the groups whose reference could be read; everything else over all completions. */
 function accuracyMetrics(batch: GenerationBatch, rollouts: readonly Rollout[]): KnownMetrics {
-  const correct = (rollout: Rollout) => rollout.verdict.correct;
   const groups = batch.groups.filter(isGraded).map((group) => group.rollouts);
   const groupShare = (holds: (group: readonly Rollout[]) => boolean) =>
     groups.filter(holds).length / Math.max(1, groups.length);
   const metrics: KnownMetrics = {
-    'accuracy/mean': share(groups.flat(), correct),
-    'accuracy/groups_all_correct': groupShare((group) => group.every(correct)),
-    'accuracy/groups_all_wrong': groupShare((group) => !group.some(correct)),
+    'accuracy/mean': share(groups.flat(), isCorrect),
+    'accuracy/groups_all_correct': groupShare((group) => group.every(isCorrect)),
+    'accuracy/groups_all_wrong': groupShare((group) => !group.some(isCorrect)),
     'accuracy/format': share(rollouts, (rollout) => rollout.format),
     'accuracy/unparseable': share(rollouts, (rollout) => rollout.verdict.status === 'unparseable'),
     'accuracy/timeout': share(rollouts, (rollout) => rollout.verdict.status === 'timeout'),
     'accuracy/gold_unparseable': 1 - groups.length / batch.groups.length,
-    'thinking/mean': mean(rollouts.map((rollout) => rollout.thinkingTokens)),
+    'thinking/mean': mean(rollouts.map(thinkingLength)),
     'thinking/later_blocks_mean': mean(rollouts.map((rollout) => rollout.laterThinkingTokens ?? NaN)),
-    'thinking/max': maximum(rollouts.map((rollout) => rollout.thinkingTokens)),
+    'thinking/max': maximum(rollouts.map(thinkingLength)),
     'thinking/closed_ratio': share(rollouts, (rollout) => rollout.thinkingClosed),
   };
-  const lengths = (of: readonly Rollout[]) => of.map((rollout) => rollout.thinkingTokens);
-  setMean(metrics, 'thinking/correct_mean', lengths(rollouts.filter(correct)));
-  setMean(metrics, 'thinking/wrong_mean', lengths(rollouts.filter((rollout) => !correct(rollout))));
+  setMean(metrics, 'thinking/correct_mean', rollouts.filter(isCorrect).map(thinkingLength));
+  setMean(metrics, 'thinking/wrong_mean', rollouts.filter(isWrong).map(thinkingLength));
+  return metrics;
+}
+
+/** The mean std of `value` within groups, over the completions for which `holds`; null without a group of two. */
+function spread(
+  groups: readonly Group[],
+  holds: (rollout: Rollout) => boolean,
+  value: (rollout: Rollout) => number,
+): number | null {
+  const kept = groups.map(({ rollouts }) => rollouts.filter(holds)).filter((rollouts) => rollouts.length > 1);
+  return kept.length === 0 ? null : mean(kept.map((rollouts) => sampleStd(rollouts.map(value))));
+}
+
+/**
+ * For the collapse monitor: how far the completions of a group differ, and how large advantages get. Over the groups
+ * whose reference could be read; lengths in thinking tokens.
+ */
+export function groupMetrics({
+  groups,
+  advantages,
+  state,
+}: Pick<GenerationBatch, 'groups' | 'advantages' | 'state'>): KnownMetrics {
+  const graded = groups.filter(isGraded);
+  const brevity = brevityShare(groups, advantages);
+  const found: { [Name in MetricName]?: number | null } = {
+    'accuracy/group_std': spread(
+      graded,
+      () => true,
+      (rollout) => Number(isCorrect(rollout)),
+    ),
+    'thinking/group_std': spread(graded, () => true, thinkingLength),
+    'thinking/correct_group_std': spread(graded, isCorrect, thinkingLength),
+    'thinking/wrong_group_std': spread(graded, isWrong, thinkingLength),
+    // A rollback lowers the pressure, and with it how much brevity pays.
+    'advantages/brevity': brevity && brevity * state.eased.pressure,
+  };
+  const metrics: KnownMetrics = {
+    'advantages/min': minimum(advantages.values),
+    'advantages/max': maximum(advantages.values),
+    'advantages/same_verdict_share': sameVerdictShare(groups, advantages),
+  };
+  for (const [name, value] of Object.entries(found)) if (value !== null) metrics[name as MetricName] = value;
   return metrics;
 }
 

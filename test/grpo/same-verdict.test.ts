@@ -1,5 +1,5 @@
 import { computeAdvantages } from '../../src/grpo/advantages';
-import { groupMetrics } from '../../src/grpo/group-metrics';
+import { groupMetrics } from '../../src/grpo/metrics';
 import { brevityShare, sameVerdictShare, withPressure } from '../../src/grpo/same-verdict';
 import type { LoopState } from '../../src/grpo/context';
 import type { Group, Rollout } from '../../src/base/types';
