@@ -7,25 +7,12 @@ import type { Config } from '../config';
 import { badInput } from '../base/errors';
 import { adapterFingerprints, type Fingerprints } from '../models';
 import type { AcceptedChange, StoredCheckpoint } from '../run';
-import { changed, checkModelFolder, tokenizerIdentity, type BaseIdentity } from '../life/identity';
+import { changed, checkModelFolder, tokenizerIdentity } from '../life/identity';
 import { listed } from '../base/text';
 import type { Inputs } from './inputs';
 import { forkCommand } from './resume';
 import { judgeModule, moduleFingerprints, samplerModule, usedRewards } from '../life/modules/user-modules';
-import { storedPart } from './state';
-
-/** null: it cannot be told, because the caller of `train` gave the part itself. */
-export interface Identity extends BaseIdentity {
-  /** Empty without `rewardModules`. */
-  rewards: Fingerprints;
-  /** The adapter that training started from; empty without one; missing in checkpoints of versions that had none. */
-  adapter?: Fingerprints;
-  /** Empty without a judge in a file; missing in checkpoints of versions that had none. */
-  judge?: Fingerprints;
-  /** Empty without a sampler in a file; missing in checkpoints of versions that had none. */
-  sampler?: Fingerprints;
-  evalData: Fingerprints | null;
-}
+import { storedPart, type Identity } from './state';
 
 /** What is known before the model is loaded. */
 export async function inputIdentity(

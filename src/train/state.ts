@@ -18,7 +18,6 @@ import { thisMaker, type Maker } from '../life/identity';
 import { type LoopPosition, initialState, type LoopContext } from '../grpo/context';
 import type { Best, Evaluation } from '../life/events';
 import { type GuardState, easedState } from './guard';
-import type { Identity } from './identity';
 import { stillLearnt } from '../grpo/memory';
 import { openBatchTensors, restoreOpenBatch, type OpenBatchNumbers } from './open-batch';
 import { configHash } from './resume';
@@ -81,21 +80,29 @@ const earlierMonitor = z.looseObject({
 
 const fingerprints = z.record(z.string(), z.string());
 
+/** What a run trusts. null: it cannot be told, because the caller of `train` gave the part itself. */
+const IDENTITY = z.object({
+  /** config.json and the weights. */
+  model: fingerprints,
+  tokenizer: fingerprints.nullable(),
+  chatTemplate: fingerprints.nullable(),
+  /** Empty without `rewardModules`. */
+  rewards: fingerprints,
+  /** The adapter that training started from; empty without one; missing in checkpoints of versions that had none. */
+  adapter: fingerprints.optional(),
+  /** Empty without a judge in a file; missing in checkpoints of versions that had none. */
+  judge: fingerprints.optional(),
+  /** Empty without a sampler in a file; missing in checkpoints of versions that had none. */
+  sampler: fingerprints.optional(),
+  evalData: fingerprints.nullable(),
+});
+
+export type Identity = z.output<typeof IDENTITY>;
+
 const STATE = z.looseObject({
   config: z.looseObject({}),
   datasetSize: count,
-  identity: z
-    .looseObject({
-      model: fingerprints,
-      tokenizer: fingerprints.nullable(),
-      chatTemplate: fingerprints.nullable(),
-      rewards: fingerprints,
-      adapter: fingerprints.optional(),
-      judge: fingerprints.optional(),
-      sampler: fingerprints.optional(),
-      evalData: fingerprints.nullable(),
-    })
-    .optional(),
+  identity: IDENTITY.optional(),
   accepted: z.array(ACCEPTED_CHANGE).optional(),
   loop: z.looseObject({
     step: count,
