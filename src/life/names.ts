@@ -12,7 +12,8 @@ export const EVALUATION_ROWS = 'evaluation rows';
 /** What every kind of run names. */
 export type NamedParts = Pick<Config, 'model' | 'dataset' | 'evalDataset' | 'adapter' | 'sinks'>;
 
-type AdapterShape = Pick<Config, 'adapter' | 'loraRank' | 'loraAlpha' | 'useRslora' | 'targetModules'>;
+/** The adapter that is trained, or continued. */
+export type AdapterShape = Pick<Config, 'adapter' | 'loraRank' | 'loraAlpha' | 'useRslora' | 'targetModules'>;
 
 export const withAbsoluteNames = <Settings extends NamedParts>(config: Settings): Settings => ({
   ...config,

@@ -3,12 +3,14 @@ import type { Config } from '../config';
 import { createEngine } from '../engine/engine';
 import type { DeviceName, Engine, Model, Policy } from '../engine/types';
 import { warmupSteps, type Schedule } from '../grpo/schedule';
+import { engineDevice, type PlanInput, type PlannedModel } from '../plan';
 import { readAdapterShape, adapterWeights, type Fingerprints } from '../models';
 import { streamSeed } from '../base/rng';
 import type { Tokenizer } from '../tokenizer';
 import type { StoredCheckpoint } from '../run';
 import { baseModelOf, checkBaseModel, checkBaseTokenizer, loadHashed } from './base-model';
 import type { CommonEvent } from './events';
+import type { AdapterShape } from './names';
 
 export type EngineSettings = Pick<Config, 'device' | 'threads' | 'memoryLimitBytes'>;
 
@@ -25,20 +27,8 @@ export const adaptedBy = async ({ adapter }: Pick<Config, 'adapter'>, numLayers:
   adapter === null ? undefined : (await readAdapterShape(adapter, numLayers)).matrices;
 
 /** What the trained policy depends on. */
-export type PolicySettings = Pick<
-  Config,
-  | 'full'
-  | 'adapter'
-  | 'loraRank'
-  | 'loraAlpha'
-  | 'useRslora'
-  | 'loraDropout'
-  | 'targetModules'
-  | 'seed'
-  | 'adamBeta1'
-  | 'adamBeta2'
-  | 'adamEpsilon'
->;
+export type PolicySettings = AdapterShape &
+  Pick<Config, 'full' | 'loraDropout' | 'seed' | 'adamBeta1' | 'adamBeta2' | 'adamEpsilon'>;
 
 /** The policy that is trained. With `adapter`, it adapts what that does; its weights are restored after this. */
 export async function createPolicy(model: Model, config: PolicySettings): Promise<Policy> {
@@ -86,7 +76,7 @@ export const loadedEvent = (name: string, { model, policy }: Loaded): CommonEven
 
 export interface LoadParts {
   config: EngineSettings & PolicySettings & Pick<Config, 'dtype'>;
-  inputs: { modelDirectory: string; tokenizer: Tokenizer };
+  inputs: { modelDirectory: string; tokenizer: Tokenizer; planned: PlannedModel };
   /** null: from the beginning. */
   checkpoint: StoredCheckpoint | null;
   signal?: AbortSignal | undefined;
@@ -94,10 +84,13 @@ export interface LoadParts {
   engine?: Engine | undefined;
   /** Frees what was opened before; called on failure, too. */
   closeInputs: () => Promise<void>;
-  /** Before anything is loaded. @throws BAD_CONFIG for a run that does not fit */
-  plan: (engine: Engine) => Promise<void>;
+  /**
+   * Before anything is loaded, unless the engine does not know its memory.
+   * @throws BAD_CONFIG for a run that does not fit
+   */
+  plan: (known: Pick<PlanInput, 'device' | 'model' | 'adapted'>) => Promise<void>;
   /** @throws BAD_INPUT for a model that is not that of the checkpoint */
-  checkModel: (fingerprints: Fingerprints) => void;
+  checkModel: (checkpoint: StoredCheckpoint, fingerprints: Fingerprints) => void;
 }
 
 /**
@@ -111,7 +104,7 @@ export async function loadTrained<More extends object>(
     opened: { dispose(): Promise<void> }[],
   ) => Promise<More>,
 ): Promise<Loaded & More> {
-  const { modelDirectory, tokenizer } = inputs;
+  const { modelDirectory, tokenizer, planned } = inputs;
   const opened: { dispose(): Promise<void> }[] = [{ dispose: closeInputs }];
   const close = async () => {
     for (const part of opened.splice(0).reverse()) await part.dispose();
@@ -119,13 +112,17 @@ export async function loadTrained<More extends object>(
   try {
     const engine = given ?? (await openEngine(config));
     if (given === undefined) opened.push(engine);
-    await plan(engine);
+    const device = await engineDevice(engine);
+    if (device.totalBytes > 0) {
+      const adapted = await adaptedBy(config, planned.shape.numLayers);
+      await plan({ device, model: planned, adapted });
+    }
     const base = checkpoint === null && config.adapter !== null ? baseModelOf(config.adapter) : null;
     if (base !== null) checkBaseTokenizer(base, modelDirectory, tokenizer, false);
     const loading = { dtype: config.dtype ?? undefined, signal };
     const { model, fingerprints } = await loadHashed(engine, modelDirectory, loading);
     opened.push(model);
-    checkModel(fingerprints);
+    if (checkpoint !== null) checkModel(checkpoint, fingerprints);
     if (base !== null) checkBaseModel(base, modelDirectory, fingerprints);
     const policy = await createPolicy(model, config);
     opened.push(policy);

@@ -1,10 +1,10 @@
 /** Engine, model and policy of a run, opened last, its plan, and the record of all that is open. */
 import { existsSync } from 'node:fs';
 import type { Config } from '../config';
-import type { Model, Policy, Engine } from '../engine/types';
-import { adaptedBy, loadTrained, scheduleOf, type Loaded } from '../life/policy';
+import type { Model, Policy } from '../engine/types';
+import { loadTrained, scheduleOf, type Loaded } from '../life/policy';
 import { resolveLoss } from '../losses';
-import { assertFits, promptLimit, type Plan, engineDevice, planRunPaced, type PlannedModel } from '../plan';
+import { assertFits, promptLimit, type Plan, planRunPaced, type PlannedModel } from '../plan';
 import { Ranks, type ProcessGroup } from '../ranks';
 import { EngineSampler } from '../sampling';
 import type { LoopContext } from '../grpo/context';
@@ -54,21 +54,6 @@ export async function longestLocalPrompt(config: Config, planned: PlannedModel):
   return longestPrompt(config, { tokenizer, trainData, planned });
 }
 
-/** null for an engine that does not know its memory. */
-async function planSession(
-  config: Config,
-  inputs: Inputs,
-  engine: Engine,
-  signal?: AbortSignal,
-): Promise<Plan | null> {
-  const device = await engineDevice(engine);
-  if (device.totalBytes === 0) return null;
-  const promptTokens = await longestPrompt(config, inputs, signal);
-  const { planned: model } = inputs;
-  const adapted = await adaptedBy(config, model.shape.numLayers);
-  return planRunPaced({ config, model, device, promptTokens, adapted }, signal);
-}
-
 /** Everything a run has open: the one record that its driver and its files work with. */
 export interface Opened extends TrainOpening, OpenedModel, Life<TrainEvent> {
   directory: TrainOpening['directory'];
@@ -104,13 +89,12 @@ export async function openModel(
     {
       ...{ config, inputs, checkpoint, signal, engine },
       closeInputs: () => closeInputs(inputs),
-      plan: async (on) => {
-        plan = await planSession(config, inputs, on, signal);
-        if (plan !== null && !ignorePlan) assertFits(plan);
+      plan: async (known) => {
+        const promptTokens = await longestPrompt(config, inputs, signal);
+        plan = await planRunPaced({ config, promptTokens, ...known }, signal);
+        if (!ignorePlan) assertFits(plan);
       },
-      checkModel: (model) => {
-        if (checkpoint !== null) checkModel(inputs.modelDirectory, checkpoint, model);
-      },
+      checkModel: (before, model) => checkModel(inputs.modelDirectory, before, model),
     },
     async ({ fingerprints, ...loaded }, opened) => {
       const reference = await openReference(loaded.model, config);
