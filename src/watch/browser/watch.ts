@@ -32,15 +32,7 @@ class App {
   constructor() {
     const theme = themeButton(() => this.view?.recolour());
     const name = h('span', { class: 'wordmark' }, 'acoer', h('span', { class: 'muted' }, ' watch'));
-    const bar = h(
-      'header',
-      { class: 'top' },
-      name,
-      this.back,
-      h('span', { class: 'space' }),
-      this.status,
-      theme,
-    );
+    const bar = h('header', { class: 'top' }, name, this.back, this.status, theme);
     document.body.append(h('a', { href: '#main', class: 'skip' }, 'Skip to the content'), bar, this.main);
     document.querySelector('.skip')!.addEventListener('click', (event) => {
       // The address after # is the page's own.
