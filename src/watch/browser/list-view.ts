@@ -153,25 +153,25 @@ function cells(entry: RunEntry): HTMLElement[] {
     ),
     cell('state', '', stateBadge(entry), h('div', { class: 'muted small' }, ago(updatedAt ?? startedAt))),
     cell('progress', '', progressOf(entry)),
-    cell(
-      'value',
-      'Accuracy',
-      accuracy === null ? '\u2013' : h('span', {}, `${percent(accuracy.now)} `, gained(accuracy)),
-      ...from(accuracy, percent),
-    ),
-    cell(
-      'value',
-      'Thinking',
-      thinking === null ? '\u2013' : h('span', {}, `${tokens(thinking.now)} `, saved(entry, thinking)),
-      ...from(thinking, tokens),
-    ),
+    cell('value', 'Accuracy', ...changed(accuracy, percent, gained)),
+    cell('value', 'Thinking', ...changed(thinking, tokens, (change) => saved(entry, change))),
     cell('course', '', sparkline(course, `Thinking tokens of ${name} over its steps`)),
     cell('monitor', '', monitorOf(entry)),
   ];
 }
 
-const from = (change: RunEntry['accuracy'], shown: (value: number) => string): HTMLElement[] =>
-  change === null ? [] : [h('div', { class: 'muted small' }, `from ${shown(change.before)}`)];
+/** A value now, what has become of it, and what it was. */
+function changed(
+  change: Change | null,
+  shown: (value: number) => string,
+  difference: (change: Change) => HTMLElement,
+): (HTMLElement | string)[] {
+  if (change === null) return ['\u2013'];
+  return [
+    h('span', {}, `${shown(change.now)} `, difference(change)),
+    h('div', { class: 'muted small' }, `from ${shown(change.before)}`),
+  ];
+}
 
 /** A fall of accuracy by as much as the paper calls a collapse. */
 const FALL = 0.05;

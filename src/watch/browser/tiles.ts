@@ -9,74 +9,60 @@ import type { RunModel } from './model';
 interface Tile {
   name: string;
   value: string;
-  /** Added to the value's class. */
-  kind?: string;
   note: string;
+  /** Added to the value's class. */
+  kind: string;
 }
 
-function changeTiles({ entry }: RunModel): Tile[] {
-  const { accuracy, thinking } = entry ?? { accuracy: null, thinking: null };
-  const tiles: Tile[] = [];
-  if (accuracy !== null) {
-    const note = `from ${percent(accuracy.before)}`;
-    tiles.push({ name: 'Training accuracy', value: percent(accuracy.now), note });
-  }
-  if (thinking !== null) {
-    const note = `${relative(thinking)} from ${tokens(thinking.before)}`;
-    tiles.push({ name: 'Thinking tokens', value: tokens(thinking.now), note });
-  }
-  return tiles;
-}
+const tile = (name: string, value: string, note: string, kind = ''): Tile => ({ name, value, note, kind });
+
+/** The tile of a value, if the run has it. */
+const ifKnown = <T>(value: T | null | undefined, of: (value: T) => Tile): Tile[] =>
+  value === null || value === undefined ? [] : [of(value)];
+
+const changeTiles = ({ entry }: RunModel): Tile[] => [
+  ...ifKnown(entry?.accuracy, ({ before, now }) =>
+    tile('Training accuracy', percent(now), `from ${percent(before)}`),
+  ),
+  ...ifKnown(entry?.thinking, (change) =>
+    tile('Thinking tokens', tokens(change.now), `${relative(change)} from ${tokens(change.before)}`),
+  ),
+];
 
 function controllerTiles({ latest }: RunModel): Tile[] {
-  const tiles: Tile[] = [];
-  const alpha = latest['acoer/alpha'] ?? latest['a-dlp/lambda'];
-  const budget = latest['acoer/budget'];
-  const average = latest['acoer/ema_accuracy'];
-  if (alpha !== undefined) {
-    const note = average === undefined ? 'strength of the bonus' : `average accuracy ${percent(average)}`;
-    tiles.push({
-      name: latest['acoer/alpha'] === undefined ? 'Lambda' : 'Alpha',
-      value: formatValue(alpha, 'number'),
-      note,
-    });
-  }
-  if (budget !== undefined) {
-    const length = latest['acoer/ema_correct_length'];
-    const note = length === undefined ? 'tokens' : `correct answers think ${tokens(length)}`;
-    tiles.push({ name: 'Budget', value: tokens(budget), note });
-  }
-  return tiles;
+  const { 'acoer/alpha': alpha, 'acoer/ema_accuracy': average, 'acoer/ema_correct_length': length } = latest;
+  const strength = average === undefined ? 'strength of the bonus' : `average accuracy ${percent(average)}`;
+  const correct = length === undefined ? 'tokens' : `correct answers think ${tokens(length)}`;
+  return [
+    ...ifKnown(alpha ?? latest['a-dlp/lambda'], (weight) =>
+      tile(alpha === undefined ? 'Lambda' : 'Alpha', formatValue(weight, 'number'), strength),
+    ),
+    ...ifKnown(latest['acoer/budget'], (budget) => tile('Budget', tokens(budget), correct)),
+  ];
 }
 
-function monitorTile({ latest, entry }: RunModel): Tile[] {
-  const state = latest['monitor/state'];
-  if (state === undefined) return [];
-  const health = HEALTH[state] ?? 'healthy';
-  const n = entry?.rollbacks ?? 0;
-  const note = n === 0 ? 'no rollback' : `${n} rollback${n === 1 ? '' : 's'}`;
-  return [{ name: 'Monitor', value: health, kind: health, note }];
-}
+const monitorTile = ({ latest, entry }: RunModel): Tile[] =>
+  ifKnown(latest['monitor/state'], (state) => {
+    const health = HEALTH[state] ?? 'healthy';
+    const n = entry?.rollbacks ?? 0;
+    return tile('Monitor', health, n === 0 ? 'no rollback' : `${n} rollback${n === 1 ? '' : 's'}`, health);
+  });
 
 function speedTiles({ latest, progress }: RunModel): Tile[] {
-  const tiles: Tile[] = [];
-  const rate = progress?.tokensPerSecond ?? latest['time/generated_tokens_per_second'];
-  const step = latest.step_time;
-  if (rate !== undefined) {
-    const note = step === undefined ? 'while generating' : `a step takes ${formatValue(step, 'seconds')}`;
-    tiles.push({ name: 'Tokens per second', value: formatValue(rate, 'number'), note });
-  }
-  const cut = latest['completions/clipped_ratio'];
-  if (cut !== undefined) {
-    tiles.push({ name: 'Cut off', value: percent(cut), note: 'of the last completions' });
-  }
-  const memory = latest['memory/resident_bytes'];
-  if (memory !== undefined) {
-    const device = latest['memory/engine_bytes'];
-    const note = device === undefined ? 'of the process' : `engine ${formatValue(device, 'bytes')}`;
-    tiles.push({ name: 'Memory', value: formatValue(memory, 'bytes'), note });
-  }
-  return tiles;
+  const { step_time: step, 'memory/engine_bytes': device } = latest;
+  const pace = step === undefined ? 'while generating' : `a step takes ${formatValue(step, 'seconds')}`;
+  const engine = device === undefined ? 'of the process' : `engine ${formatValue(device, 'bytes')}`;
+  return [
+    ...ifKnown(progress?.tokensPerSecond ?? latest['time/generated_tokens_per_second'], (rate) =>
+      tile('Tokens per second', formatValue(rate, 'number'), pace),
+    ),
+    ...ifKnown(latest['completions/clipped_ratio'], (cut) =>
+      tile('Cut off', percent(cut), 'of the last completions'),
+    ),
+    ...ifKnown(latest['memory/resident_bytes'], (memory) =>
+      tile('Memory', formatValue(memory, 'bytes'), engine),
+    ),
+  ];
 }
 
 export class Tiles {
@@ -98,7 +84,7 @@ export class Tiles {
         'div',
         { class: 'now-tile' },
         h('dt', {}, name),
-        h('dd', { class: `now-value ${kind ?? ''}` }, value),
+        h('dd', { class: `now-value ${kind}` }, value),
         h('dd', { class: 'muted small' }, note),
       ),
     );
