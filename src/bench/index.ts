@@ -11,12 +11,11 @@ import {
   rolloutFloorSeconds,
   sharesPrompts,
   trainWork,
+  type Ceilings,
   type TrainSequence,
 } from '../plan/cost';
-import type { Ceilings } from '../plan/cost';
 import { maximum, median, minimum } from '../base/statistics';
-import { randomSamples, rollout, samplesOf, slots, trainPass } from './workload';
-import type { Workload } from './workload';
+import { randomSamples, rollout, samplesOf, slots, trainPass, type Workload } from './workload';
 
 export { SHAPES, type ShapeName } from '../plan/shapes';
 export { writeRandomWeights } from './random-weights';

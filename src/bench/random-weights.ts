@@ -1,7 +1,6 @@
 /** Streams a Hugging Face directory of random bf16 weights to disk; memory stays flat at any shape. */
 // eslint-disable-next-line no-restricted-imports -- writes
-import { open, statfs, writeFile } from 'node:fs/promises';
-import type { FileHandle } from 'node:fs/promises';
+import { open, statfs, writeFile, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { badInput } from '../base/errors';
 import { makeFolders } from '../base/folders';

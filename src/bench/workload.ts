@@ -1,7 +1,6 @@
 /** The workload of a benchmark: random prompts and completions of fixed lengths, with random rewards. */
 import { computeAdvantages } from '../grpo/advantages';
-import { packByTokens, packSequences } from '../base/packing';
-import type { Tokens } from '../base/packing';
+import { packByTokens, packSequences, type Tokens } from '../base/packing';
 import type { CallOptions, GenerateRequest, GenerateResult, Model, Policy } from '../engine/types';
 import { streamSeed, uniformStream } from '../base/rng';
 

@@ -84,15 +84,13 @@ export function shownCompletions(sources: readonly Source[], runs: readonly RunT
   };
   const completions = sources.flatMap(({ run, from, rows }) =>
     rows.map((row): ShownCompletion => {
-      const { step, sample, completion, extracted, correct, status, thinkingTokens, totalTokens, finish } =
-        row;
+      const { step, completion, extracted, correct, status, thinkingTokens, totalTokens, finish } = row;
       const { total = null, parts = {}, advantage = null } = row.scored ?? {};
       return {
         run,
         step,
         from,
         problem: problemIndex(row, runs[run]!.promptTemplate),
-        sample,
         text: cutMiddle(completion, LONGEST_TEXT),
         thinkOpened: opensThinking(row.prompt),
         extracted,

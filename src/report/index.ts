@@ -111,6 +111,5 @@ export async function writeFigures(folder: string, figures: readonly Figure[]): 
 }
 
 export { shownCompletions } from './completions';
-export { readRun, type RunData } from './run-data';
-export { marksOf, type Mark } from './marks';
+export { readRun } from './run-data';
 export { pageFile } from './page-files';

@@ -1,15 +1,7 @@
-/** What happened at single steps of a run, drawn on every time axis. */
+/** What happened at single steps of a run. */
 import type { Rollback } from '../run';
-import { HEALTH, type Health, type StepMetrics } from '../base/types';
-
-export type MarkKind = Health | 'rollback' | 'refused';
-
-export interface Mark {
-  step: number;
-  kind: MarkKind;
-  /** One sentence. */
-  text: string;
-}
+import { HEALTH, type StepMetrics } from '../base/types';
+import type { Mark } from './shown';
 
 /**
  * Changes of the monitor's state, refused steps and rollbacks, in step order. A rollback is marked at the step

@@ -1,5 +1,13 @@
-/** What a page's browser of completions gets. */
-import type { VerdictStatus } from '../base/types';
+/** What both pages show: imports nothing at run time, as it is part of them. */
+import type { Health, VerdictStatus } from '../base/types';
+
+/** What happened at a single step of a run, drawn on every time axis. */
+export interface Mark {
+  step: number;
+  kind: Health | 'rollback' | 'refused';
+  /** One sentence. */
+  text: string;
+}
 
 /** A completion as the page gets it. Problems are in a list of their own, because many share one. */
 export interface ShownCompletion {
@@ -9,7 +17,6 @@ export interface ShownCompletion {
   from: 'training' | 'greedy' | 'sampled';
   /** Index in `problems`. */
   problem: number;
-  sample: number;
   text: string;
   /** The prompt ended inside `<think>`. */
   thinkOpened: boolean;

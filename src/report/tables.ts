@@ -1,11 +1,10 @@
 /** The tables of a report. */
-import type { Config } from '../config';
-import { nearestPreset, trainCommand } from '../config';
+import { nearestPreset, trainCommand, type Config } from '../config';
 import type { EvalSummary, Interval } from '../eval';
 import { grouped, percent } from '../base/text';
 import { accuracyInterval, kindName, type BeforeAfter } from './evaluations';
 import { markup, joined, type Html } from './html';
-import type { Mark } from './marks';
+import type { Mark } from './shown';
 
 const NUMBER = markup` class="number"`;
 

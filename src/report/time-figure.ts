@@ -3,7 +3,7 @@ import { wilsonInterval } from '../eval';
 import { maximum, minimum } from '../base/statistics';
 import type { StepMetrics } from '../base/types';
 import { formatValue, smoothed, type FigureLine, type TimeFigure } from './figures';
-import type { Mark, MarkKind } from './marks';
+import type { Mark } from './shown';
 import { colour, dashes, FIGURE_SIZE, loadDrawing, xAxis, yAxis, type Plot } from '../drawing/svg';
 
 export interface Point {
@@ -90,7 +90,7 @@ export function linesOf(figure: TimeFigure, values: StepValues): DrawnLine[] {
   return lines.every(flat) ? lines : lines.filter((line) => !flat(line));
 }
 
-const MARKS: Readonly<Record<MarkKind, readonly [sign: string, stroke: string]>> = {
+const MARKS: Readonly<Record<Mark['kind'], readonly [sign: string, stroke: string]>> = {
   healthy: ['✓', 'var(--good)'],
   warning: ['!', 'var(--warn)'],
   collapsed: ['✕', 'var(--bad)'],

@@ -92,12 +92,8 @@ export class FollowedLines {
     const [pace, before] = [new Pace(), this.offset];
     let chunk = Buffer.alloc(CHUNK_BYTES);
     while (this.offset < end) {
-      const { bytesRead } = await handle.read(
-        chunk,
-        0,
-        Math.min(chunk.length, end - this.offset),
-        this.offset,
-      );
+      const most = Math.min(chunk.length, end - this.offset);
+      const { bytesRead } = await handle.read(chunk, 0, most, this.offset);
       const whole = chunk.subarray(0, bytesRead).lastIndexOf(NEWLINE) + 1;
       if (whole > 0) {
         await this.lines(chunk.subarray(0, whole), pace);

@@ -3,23 +3,30 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { errorMessage } from '../base/errors';
 import { marksOf } from '../report/marks';
-import { readProgress, readRollbacks, runTables, type Rollback, type RunDirectory } from '../run';
+import {
+  discardedFile,
+  readProgress,
+  readRollbacks,
+  runTables,
+  type Rollback,
+  type RunDirectory,
+} from '../run';
 import { mayRead, MOST_JSON_BYTES } from './inside';
 import { MOST_ROLLBACKS, RunSeries } from './series';
-import type { LogEntry, RunDetails, WireProgress, WireTable } from './wire';
+import { bareDetails, type LogEntry, type RunDetails, type WireProgress, type WireTable } from './wire';
 
 const MOST_LOG = 300;
-const MOST_SEQUENCES = 512;
-const MOST_NAME = 200;
 const MOST_TABLES = 20_000;
 /** Phases of a process that has let go of the run. */
 const OVER: readonly string[] = ['finished', 'interrupted', 'failed'];
 
-const stepsIn = (folder: string, pattern: RegExp): number[] =>
-  (existsSync(folder) ? readdirSync(folder) : []).flatMap((name) => {
-    const match = pattern.exec(name);
-    return match === null ? [] : [Number(match[1])];
-  });
+/** The names in a folder that fit a pattern, with its groups. */
+const matchesIn = (folder: string, pattern: RegExp): RegExpExecArray[] =>
+  (existsSync(folder) ? readdirSync(folder) : [])
+    .map((name) => pattern.exec(name))
+    .filter((match) => match !== null);
+
+const entry = (step: number | null, kind: LogEntry['kind'], text: string): LogEntry => ({ step, kind, text });
 
 export class OpenedRun {
   readonly series: RunSeries;
@@ -37,7 +44,7 @@ export class OpenedRun {
     readonly run: RunDirectory,
   ) {
     this.series = new RunSeries(run);
-    this.details = { path: run.path, marks: [], log: [], tables: [], problems: [] };
+    this.details = bareDetails(run.path, []);
   }
 
   /** Reads what has changed, and never fails: what is wrong with a file becomes a sentence among the details. */
@@ -76,7 +83,7 @@ export class OpenedRun {
     this.rollbacks = readRollbacks(run).slice(0, MOST_ROLLBACKS);
     const text = JSON.stringify(this.rollbacks);
     if (text === this.rollbacksText) return;
-    const files = this.rollbacks.map(({ number }) => join(run.path, `rolled-back-${number}.jsonl`));
+    const files = this.rollbacks.map(({ number }) => discardedFile(run, number));
     const allowed = await Promise.all(files.map((path) => mayRead(run.path, path)));
     await this.series.readDiscarded(this.rollbacks.filter((_, i) => allowed[i]));
     this.rollbacksText = text;
@@ -88,18 +95,7 @@ export class OpenedRun {
     const found = this.run.state() === 'running' ? readProgress(this.run.path) : null;
     if (found === null || OVER.includes(found.phase)) return;
     const { phase, step, kind, done, total, tokens, tokensPerSecond, sequences } = found;
-    this.progress = {
-      phase,
-      step,
-      kind,
-      done,
-      total,
-      tokens,
-      tokensPerSecond,
-      sequences: sequences.slice(0, MOST_SEQUENCES).map(({ problemId, prompt, sample, tokens: made }) => {
-        return { problemId: problemId.slice(0, MOST_NAME), prompt, sample, tokens: made };
-      }),
-    };
+    this.progress = { phase, step, kind, done, total, tokens, tokensPerSecond, sequences };
   }
 
   private async tables(): Promise<WireTable[]> {
@@ -114,23 +110,19 @@ export class OpenedRun {
 
   private log(marks: RunDetails['marks']): LogEntry[] {
     const { run } = this;
-    const checkpoints = run.checkpointSteps().map((step): LogEntry => {
-      return { step, kind: 'checkpoint', text: `Checkpoint of step ${step}.` };
-    });
-    const dumps = stepsIn(run.dumps(), /^step-(\d+)$/).map((step): LogEntry => {
-      return { step, kind: 'dump', text: `Step ${step} was dumped: acoer replay repeats it.` };
-    });
-    const hangs = readdirSync(run.path).flatMap((name): LogEntry[] => {
-      const match = /^watchdog-(\d+)-(\w+)\.json$/.exec(name);
-      if (match === null) return [];
-      const [, step, phase] = match;
-      return [
-        { step: Number(step), kind: 'hang', text: `Step ${step} hung in ${phase}; ${name} says where.` },
-      ];
-    });
-    const ended = existsSync(run.summary());
+    const checkpoints = run
+      .checkpointSteps()
+      .map((step) => entry(step, 'checkpoint', `Checkpoint of step ${step}.`));
+    const dumps = matchesIn(run.dumps(), /^step-(\d+)$/)
+      .map(([, digits]) => Number(digits))
+      .map((step) => entry(step, 'dump', `Step ${step} was dumped: acoer replay repeats it.`));
+    const hangs = matchesIn(run.path, /^watchdog-(\d+)-(\w+)\.json$/).map(([name, step, phase]) =>
+      entry(Number(step), 'hang', `Step ${step} hung in ${phase}; ${name} says where.`),
+    );
     const all = [...marks, ...this.series.evaluations, ...checkpoints, ...dumps, ...hangs];
     const ordered = all.sort((a, b) => (b.step ?? 0) - (a.step ?? 0)).slice(0, MOST_LOG);
-    return ended ? [{ step: null, kind: 'evaluation', text: 'The run has finished.' }, ...ordered] : ordered;
+    return existsSync(run.summary())
+      ? [entry(null, 'evaluation', 'The run has finished.'), ...ordered]
+      : ordered;
   }
 }

@@ -157,10 +157,8 @@ export class RunOverview {
     const settings = readable ? attempt(() => run.settings() as Record<string, unknown>, {}) : {};
     const state = readable ? attempt<EntryState>(() => run.state(), 'unreadable') : 'unreadable';
     const rollbacks = readable ? attempt(() => readRollbacks(run).length, 0) : 0;
-    const known = this.known(
-      settings,
-      attempt(() => statSync(run.config()).mtimeMs, 0),
-    );
+    const startedAt = attempt(() => statSync(run.config()).mtimeMs, 0);
+    const known = this.known(settings, startedAt);
     const stepMs = 1000 * (meanOf(this.last, 'step_time') ?? 0);
     const quietSince = state === 'running' ? await this.quietSince(known, stepMs) : null;
     const willContinue =

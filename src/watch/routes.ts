@@ -11,11 +11,10 @@ import { mayRead } from './inside';
 import type { PageFile } from './page';
 import type { Runs } from './runs';
 import { parsePositions, type Streams } from './streams';
-import type { TableKind, WireTableRows } from './wire';
+import type { WireTable, WireTableRows } from './wire';
 
 const zipped = promisify(gzip);
 const ZIPPED_FROM_BYTES = 2_048;
-const KINDS: readonly string[] = ['training', 'greedy', 'sampled'] satisfies TableKind[];
 
 export interface Served {
   runs: Runs;
@@ -37,7 +36,7 @@ async function openedRun(asked: Allowed, { runs, streams }: Served) {
 }
 
 /** @throws BAD_INPUT if there is no such table, or it is damaged */
-async function tableRows(run: RunDirectory, kind: TableKind, step: number): Promise<WireTableRows> {
+async function tableRows(run: RunDirectory, { kind, step }: WireTable): Promise<WireTableRows> {
   const path = kind === 'training' ? run.completions(step) : run.answers(step, kind);
   if (!(await mayRead(run.path, path))) {
     throw badInput(`${path} is a link that leads out of the run; it is not read.`);
@@ -64,10 +63,9 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   details: async (asked, served) => (await openedRun(asked, served))?.details ?? null,
   table: async (asked, served) => {
     const opened = await openedRun(asked, served);
-    const [kind, step] = [asked.query.get('kind') ?? '', integerOf(asked.query.get('step'))];
-    if (opened === null || step === null || !KINDS.includes(kind)) return null;
-    const known = opened.details.tables.some((table) => table.kind === kind && table.step === step);
-    return known ? tableRows(opened.run, kind as TableKind, step) : null;
+    const [kind, step] = [asked.query.get('kind'), integerOf(asked.query.get('step'))];
+    const table = opened?.details.tables.find((one) => one.kind === kind && one.step === step);
+    return opened === null || table === undefined ? null : tableRows(opened.run, table);
   },
 };
 

@@ -1,11 +1,9 @@
 /** The server of `acoer watch`: one folder, one page, for the person who started it. */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
-import { isIPv6 } from 'node:net';
+import { isIPv6, type AddressInfo, type Socket } from 'node:net';
 import { hostname } from 'node:os';
-import type { AcoerError } from '../base/errors';
-import { badUsage, errorCode, errorMessage } from '../base/errors';
+import { badUsage, errorCode, errorMessage, type AcoerError } from '../base/errors';
 import { check, makeGuard } from './guard';
 import { pageFiles } from './page';
 import { answer, refuse, type Served } from './routes';

@@ -1,5 +1,5 @@
 /** What the server of `acoer watch` sends to its page. Imports nothing at run time: it is part of both. */
-import type { ShownCompletions } from '../report/shown';
+import type { Mark, ShownCompletion, ShownCompletions } from '../report/shown';
 import type { Health } from '../base/types';
 import type { WireBuckets } from './buckets';
 
@@ -40,24 +40,15 @@ export interface RunEntry {
   problem: string | null;
 }
 
-export interface WireMark {
-  step: number;
-  kind: Health | 'rollback' | 'refused';
-  /** One sentence. */
-  text: string;
-}
-
 export interface LogEntry {
   step: number | null;
-  kind: WireMark['kind'] | 'evaluation' | 'checkpoint' | 'hang' | 'dump';
+  kind: Mark['kind'] | 'evaluation' | 'checkpoint' | 'hang' | 'dump';
   text: string;
 }
-
-export type TableKind = 'training' | 'greedy' | 'sampled';
 
 /** A table of completions. */
 export interface WireTable {
-  kind: TableKind;
+  kind: ShownCompletion['from'];
   step: number;
 }
 
@@ -65,13 +56,18 @@ export interface WireTable {
 export interface RunDetails {
   /** The run's folder. */
   path: string;
-  marks: WireMark[];
+  marks: Mark[];
   /** Newest first. */
   log: LogEntry[];
   tables: WireTable[];
   /** Sentences about damaged files. */
   problems: string[];
 }
+
+/** The details of a run of which nothing else is known. */
+export const bareDetails = (path: string, problems: string[]): RunDetails => {
+  return { path, marks: [], log: [], tables: [], problems };
+};
 
 /** How far a reader has read a run's lines; another epoch means that lines have been taken back. */
 export interface Position {

@@ -1,6 +1,7 @@
 /** Figures in the page: saved as SVG, PNG or CSV, and read under the pointer. */
 
 import { setAttributes, svg as svgElement } from './dom';
+import { variable } from './theme';
 
 /** CSV of each figure by its id. */
 export type FigureData = Readonly<Record<string, string>>;
@@ -15,18 +16,13 @@ function download(name: string, content: Blob): void {
 
 /** The drawing with the page's present colours in place of its variables. */
 function standalone(svg: SVGSVGElement): string {
-  const style = getComputedStyle(document.documentElement);
-  const text = style.getPropertyValue('--text').trim();
   const copy = svg.cloneNode(true) as SVGSVGElement;
   copy.querySelector('.pointer')?.remove();
   return new XMLSerializer()
     .serializeToString(copy)
-    .replace(/var\((--[a-z0-9]+)\)/g, (_, name: string) => style.getPropertyValue(name).trim())
-    .replaceAll('currentColor', text)
-    .replace(
-      /^(<svg [^>]*>)/,
-      `$1<rect width="100%" height="100%" fill="${style.getPropertyValue('--page').trim()}"/>`,
-    );
+    .replace(/var\((--[a-z0-9]+)\)/g, (_, name: string) => variable(name))
+    .replaceAll('currentColor', variable('--text'))
+    .replace(/^(<svg [^>]*>)/, `$1<rect width="100%" height="100%" fill="${variable('--page')}"/>`);
 }
 
 async function png(svg: SVGSVGElement): Promise<Blob> {

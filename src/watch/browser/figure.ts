@@ -1,18 +1,19 @@
 /** One figure over steps: a uPlot chart with its key, marks, cursor and keyboard. */
 import uPlot from 'uplot';
 import { formatValue, type TimeFigure } from '../../report/figures';
-import type { WireMark } from '../wire';
+import type { Mark } from '../../report/shown';
 import { fill, h, setAttributes, setText } from '../../report/browser/dom';
 import { drawnFigure, type Drawable, type DrawnFigure, type DrawnLine, type Style } from './figure-data';
 import { drawMarks, markNear } from './marks';
-import { colour, variable } from './theme';
+import { variable } from '../../report/browser/theme';
+import { colour } from './theme';
 import { maximum } from '../../base/statistics';
 import { grouped } from '../../base/text';
 
 /** What all figures of a page share. */
 export interface Board {
   runs: readonly Drawable[];
-  marks: readonly WireMark[];
+  marks: readonly Mark[];
   /** Steps shown; null: all. */
   zoom: { from: number; to: number } | null;
   /** Every figure shows its values at this step; null: the last ones. */

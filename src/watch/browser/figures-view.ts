@@ -1,6 +1,6 @@
 /** All figures of one or several runs, in their groups. */
 import { FIGURE_GROUPS } from '../../report/figures';
-import type { WireMark } from '../wire';
+import type { Mark } from '../../report/shown';
 import { fill, h } from '../../report/browser/dom';
 import { hasData, type Drawable } from './figure-data';
 import { Figure, type Board } from './figure';
@@ -15,7 +15,7 @@ function hint(several: boolean): HTMLElement {
 export class FiguresView implements Board {
   readonly element = h('div', { class: 'figure-groups' });
   runs: readonly Drawable[] = [];
-  marks: readonly WireMark[] = [];
+  marks: readonly Mark[] = [];
   zoom: Board['zoom'] = null;
   private shown: Figure[] = [];
   private ids = '';

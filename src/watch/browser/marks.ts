@@ -1,6 +1,6 @@
 /** What happened at single steps, as lines across a figure. */
 import type uPlot from 'uplot';
-import type { WireMark } from '../wire';
+import type { Mark } from '../../report/shown';
 import { h } from '../../report/browser/dom';
 
 /** Closer marks of the same kind are one. */
@@ -14,11 +14,11 @@ const ROWS = 3;
 const NEAR_PX = 6;
 
 interface Placed {
-  mark: WireMark;
+  mark: Mark;
   left: number;
 }
 
-function placed(chart: uPlot, marks: readonly WireMark[]): Placed[] {
+function placed(chart: uPlot, marks: readonly Mark[]): Placed[] {
   const { min, max } = chart.scales.x!;
   const shown = marks.filter(({ step }) => step >= (min ?? -Infinity) && step <= (max ?? Infinity));
   const all = shown.map((mark) => ({ mark, left: Math.round(chart.valToPos(mark.step, 'x')) }));
@@ -29,7 +29,7 @@ function placed(chart: uPlot, marks: readonly WireMark[]): Placed[] {
 }
 
 /** Puts the marks over the chart's plotting area; they are text, and coloured by the style sheet. */
-export function drawMarks(chart: uPlot, marks: readonly WireMark[]): void {
+export function drawMarks(chart: uPlot, marks: readonly Mark[]): void {
   const now = placed(chart, marks);
   const key = now.map(({ mark, left }) => `${mark.kind}${left}`).join(' ');
   if (chart.over.dataset.marks === key) return;
@@ -53,7 +53,7 @@ export function drawMarks(chart: uPlot, marks: readonly WireMark[]): void {
 }
 
 /** The mark at a step, or closest to it within a few pixels. */
-export function markNear(chart: uPlot, marks: readonly WireMark[], step: number): WireMark | null {
+export function markNear(chart: uPlot, marks: readonly Mark[], step: number): Mark | null {
   const at = chart.valToPos(step, 'x');
   const near = placed(chart, marks).filter(({ left }) => Math.abs(left - at) <= NEAR_PX);
   return near.sort((a, b) => Math.abs(a.left - at) - Math.abs(b.left - at))[0]?.mark ?? null;

@@ -1,13 +1,9 @@
 /** The colours of the page, and the button that changes them. */
 import { h } from '../../report/browser/dom';
-import { mountTheme } from '../../report/browser/theme';
+import { mountTheme, variable } from '../../report/browser/theme';
 import { LINE_COLOURS } from '../../drawing/palette';
 
 const STORED = 'acoer-theme';
-
-/** The value of a variable of the style sheet. */
-export const variable = (name: string): string =>
-  getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /** The colour of a line. */
 export const colour = (index: number): string => variable(`--s${index % LINE_COLOURS}`);

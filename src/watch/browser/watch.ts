@@ -1,5 +1,5 @@
 /** The live page of `acoer watch`: routes between the list and runs, and feeds them from the server's events. */
-import type { RunDetails, RunEntry, WireSeries } from '../wire';
+import { bareDetails, type RunDetails, type RunEntry, type WireSeries } from '../wire';
 import { Connection, getJson, type Handlers, type Status } from './connection';
 import { fill, h, setText } from '../../report/browser/dom';
 import { grouped } from '../../base/text';
@@ -161,13 +161,7 @@ class App {
       view.reloaded();
     } catch (error) {
       const text = error instanceof Error ? error.message : String(error);
-      this.details(model.id, {
-        path: '',
-        marks: [],
-        log: [],
-        tables: [],
-        problems: [`The run cannot be read: ${text}`],
-      });
+      this.details(model.id, bareDetails('', [`The run cannot be read: ${text}`]));
     }
   }
 
