@@ -31,7 +31,6 @@ export const LIGHT = withLines(
     bad: '#b3261e',
     warn: '#8a5a00',
     cut: '#fbe3e1',
-    kept: '#e2f3ea',
   },
   LINES.light,
 );
@@ -48,7 +47,6 @@ const DARK = withLines(
     bad: '#ff8a80',
     warn: '#e8b04a',
     cut: '#4a2422',
-    kept: '#17392a',
   },
   LINES.dark,
 );

@@ -142,9 +142,10 @@ const PARETO = { width: 720, height: 400, marginTop: 24, marginRight: 150, margi
 const LABEL_HEIGHT = 15;
 const LETTER_WIDTH = 8;
 
-function padded(values: readonly number[], share: number): [number, number] {
+/** The range of the values, and a little more. */
+function padded(values: readonly number[]): [number, number] {
   const [low, high] = [minimum(values), maximum(values)];
-  const pad = share * (high - low || Math.abs(high) || 1);
+  const pad = 0.05 * (high - low || Math.abs(high) || 1);
   return [low - pad, high + pad];
 }
 
@@ -186,14 +187,8 @@ export async function paretoSvg(points: readonly ParetoPoint[]): Promise<string>
     100 * point[name];
   const xy = { x: 'tokens', y: percent('accuracy') };
   const bar = { stroke, strokeWidth: 1.4 };
-  const yDomain = padded(
-    points.flatMap((point) => [100 * point.accuracyLow, 100 * point.accuracyHigh]),
-    0.05,
-  );
-  const xDomain = padded(
-    points.flatMap((point) => [point.tokensLow, point.tokensHigh]),
-    0.05,
-  );
+  const yDomain = padded(points.flatMap((point) => [100 * point.accuracyLow, 100 * point.accuracyHigh]));
+  const xDomain = padded(points.flatMap((point) => [point.tokensLow, point.tokensHigh]));
   return draw('Accuracy against tokens', {
     ...PARETO,
     x: { ...xAxis('tokens of a completion, mean'), grid: true, domain: xDomain },

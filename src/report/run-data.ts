@@ -1,6 +1,6 @@
 /** All that a report or the live page shows of a run, read from its folder; the run may still be training. */
 import { basename, resolve } from 'node:path';
-import { existsSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { resolveConfig, type Config } from '../config';
 import { errorMessage } from '../base/errors';
 import {
@@ -31,8 +31,6 @@ export interface RunData {
   sft: SftConfig | null;
   /** When the configuration was written. */
   startedAt: Date;
-  /** When the last line of metrics was written; null: there is none. */
-  updatedAt: Date | null;
   /** Lines of metrics.jsonl in step order. */
   lines: readonly StepMetrics[];
   rollbacks: readonly Rollback[];
@@ -68,7 +66,6 @@ export function readRun(path: string): RunData {
     state,
     ...settings,
     startedAt: statSync(directory.config()).mtime,
-    updatedAt: existsSync(directory.metrics()) ? statSync(directory.metrics()).mtime : null,
     lines: readMetrics(directory.metrics()),
     rollbacks,
     accepted: readAccepted(directory),

@@ -1,16 +1,17 @@
 /** The figures of one run. */
-import type { StoredCompletion } from '../run';
+import type { EvaluationKind, StoredCompletion } from '../run';
 import { kindName, withEnds, type BeforeAfter } from './evaluations';
 import { lengthsSvg, levelAccuracySvg, levelTokensSvg } from './evaluation-figures';
 import { shortNumber, type Cell, type Figure } from './figure';
 import { FIGURE_GROUPS, type FigureGroup } from './figures';
-import { marksOf, type Mark } from './marks';
+import { marksOf } from './marks';
 import type { RunData } from './run-data';
+import type { Mark } from './shown';
 import { levelsOf } from './tables';
 import { linesOf, timeFigureSvg, type StepValues } from './time-figure';
 
 export function stepValues(run: RunData, evaluations: readonly BeforeAfter[]): StepValues {
-  const n = (kind: BeforeAfter['kind']) => evaluations.find((one) => one.kind === kind)?.trained.n;
+  const n = (kind: EvaluationKind) => evaluations.find((one) => one.kind === kind)?.trained.n;
   return {
     lines: withEnds(run.lines, evaluations),
     discarded: run.discarded,

@@ -1,5 +1,6 @@
 /** The sections of a report that compares runs: the paper's figures and its table of main results. */
 import { isDeepStrictEqual } from 'node:util';
+import type { EvaluationKind } from '../run';
 import { withPublishedNames } from '../train';
 import { accuracyTest, comparedOrNull, evaluationOf } from './answer';
 import { accuracyInterval, kindName, KINDS, type BeforeAfter } from './evaluations';
@@ -160,10 +161,10 @@ function paretoPoint(
   return { label, index, accuracy, accuracyLow: low, accuracyHigh: high, ...lengths };
 }
 
-const firstEvaluation = (methods: readonly Method[], kind: BeforeAfter['kind']): BeforeAfter | undefined =>
+const firstEvaluation = (methods: readonly Method[], kind: EvaluationKind): BeforeAfter | undefined =>
   methods.flatMap(({ reports }) => reports.flatMap((report) => evaluationOf(report, kind) ?? []))[0];
 
-async function paretoFigure(methods: readonly Method[], kind: BeforeAfter['kind']): Promise<Figure | null> {
+async function paretoFigure(methods: readonly Method[], kind: EvaluationKind): Promise<Figure | null> {
   const points = methods.flatMap((method) =>
     method.reports.flatMap((report) => {
       const evaluation = evaluationOf(report, kind);
@@ -217,7 +218,7 @@ function mainResults(methods: readonly Method[]): Html {
 }
 
 /** Every pair of runs on the problems that both answered. */
-function differences(reports: readonly RunReport[], kind: BeforeAfter['kind']): Html | null {
+function differences(reports: readonly RunReport[], kind: EvaluationKind): Html | null {
   const rows = reports.flatMap((a, i) =>
     reports.slice(i + 1).flatMap((b) => {
       const compared = comparedOrNull(a, b, kind);

@@ -34,8 +34,10 @@ export interface Section {
 export interface Tile {
   name: string;
   value: string;
-  note: Html | null;
+  note: Html | string | null;
 }
+
+const tile = (name: string, value: string, note: Tile['note'] = null): Tile => ({ name, value, note });
 
 export interface RunReport {
   run: RunData;
@@ -87,18 +89,12 @@ function hours(seconds: number): string {
 
 function evaluationTiles({ kind, base, trained, change }: BeforeAfter): Tile[] {
   const of = kindName(kind);
+  const length = markup`was ${tokens(base.thinkingTokens)},
+      ${changeCell(base.thinkingTokens, trained.thinkingTokens)}`;
+  const accuracy = markup`was ${percent(base.accuracy)}, ${pointsCell(change.difference, change.interval)} points`;
   return [
-    {
-      name: `Thinking tokens, ${of}`,
-      value: tokens(trained.thinkingTokens),
-      note: markup`was ${tokens(base.thinkingTokens)},
-      ${changeCell(base.thinkingTokens, trained.thinkingTokens)}`,
-    },
-    {
-      name: `Accuracy, ${of}`,
-      value: percent(trained.accuracy),
-      note: markup`was ${percent(base.accuracy)}, ${pointsCell(change.difference, change.interval)} points`,
-    },
+    tile(`Thinking tokens, ${of}`, tokens(trained.thinkingTokens), length),
+    tile(`Accuracy, ${of}`, percent(trained.accuracy), accuracy),
   ];
 }
 
@@ -106,7 +102,6 @@ function sftTiles({ lines }: RunData): Tile[] {
   const [first, last] = [lines[0], lines.at(-1)];
   const heldOut = lines.findLast((line) => line['eval/loss'] !== undefined);
   if (first?.loss === undefined || last?.loss === undefined) return [];
-  const tile = (name: string, value: string, note: string): Tile => ({ name, value, note: markup`${note}` });
   const tiles = [
     tile('Loss per completion token', last.loss.toFixed(4), `was ${first.loss.toFixed(4)}`),
     tile('Tokens', grouped(last.num_tokens ?? 0), 'of prompts and completions'),
@@ -122,19 +117,17 @@ export function tilesOf({ run, evaluations }: RunReport): Tile[] {
   const own = run.sft === null ? evaluations.slice(0, 2).flatMap(evaluationTiles) : sftTiles(run);
   if (own.length === 0 && last !== undefined && run.sft === null) {
     own.push(
-      { name: 'Accuracy in training', value: percent(last['accuracy/mean'] ?? NaN), note: null },
-      { name: 'Thinking tokens in training', value: tokens(last['thinking/mean'] ?? NaN), note: null },
+      tile('Accuracy in training', percent(last['accuracy/mean'] ?? NaN)),
+      tile('Thinking tokens in training', tokens(last['thinking/mean'] ?? NaN)),
     );
   }
   return [
     ...own,
-    { name: 'Steps', value: grouped(last?.step ?? 0), note: markup`${hours(seconds)} of training` },
-    ...(run.sft === null ? [{ name: 'Rollbacks', value: String(run.rollbacks.length), note: null }] : []),
-    ...run.accepted.map(({ step, files }) => ({
-      name: 'Another reward file',
-      value: `from step ${grouped(step + 1)}`,
-      note: markup`${files.join('; ')}`,
-    })),
+    tile('Steps', grouped(last?.step ?? 0), `${hours(seconds)} of training`),
+    ...(run.sft === null ? [tile('Rollbacks', String(run.rollbacks.length))] : []),
+    ...run.accepted.map(({ step, files }) =>
+      tile('Another reward file', `from step ${grouped(step + 1)}`, files.join('; ')),
+    ),
   ];
 }
 

@@ -9,7 +9,8 @@ const PAGE_ROWS = 100;
 
 const number = (value: number): string => value.toLocaleString('en-US', { maximumFractionDigits: 3 });
 
-type Of = (row: ShownCompletion) => number | null;
+/** Numbers of a completion that it is chosen or ordered by. */
+type Amount = 'step' | 'thinkingTokens' | 'reward';
 
 /** Something that completions are chosen by. */
 interface Filter {
@@ -61,13 +62,13 @@ function choice(
 }
 
 /** @param labels of the lower and the upper bound */
-function range(name: string, labels: readonly [string, string], of: Of): Filter {
+function range(name: string, labels: readonly [string, string], amount: Amount): Filter {
   const [from, to] = labels.map((label) =>
     h('input', { type: 'number', step: 'any', 'aria-label': label }),
   ) as [HTMLInputElement, HTMLInputElement];
   const keeps = (row: ShownCompletion): boolean => {
     if (from.value === '' && to.value === '') return true;
-    const value = of(row);
+    const value = row[amount];
     if (value === null) return false;
     return (
       (from.value === '' || value >= Number(from.value)) && (to.value === '' || value <= Number(to.value))
@@ -95,30 +96,25 @@ function search({ problems }: ShownCompletions): Filter {
 /** A filter that cannot tell completions apart is left out. */
 function filtersFor(data: ShownCompletions): Filter[] {
   const { completions, runs } = data;
-  const differ = (of: (row: ShownCompletion) => unknown) => new Set(completions.map(of)).size > 1;
+  const differ = (of: keyof ShownCompletion) => new Set(completions.map((row) => row[of])).size > 1;
   const runNames = runs.map((name, i) => [String(i), name] as const);
   const filters = [
     search(data),
-    differ(({ run }) => run) && choice('Run', runNames, (row, value) => row.run === Number(value)),
-    differ(({ from }) => from) && choice('From', Object.entries(SOURCES), (row, value) => row.from === value),
+    differ('run') && choice('Run', runNames, (row, value) => row.run === Number(value)),
+    differ('from') && choice('From', Object.entries(SOURCES), (row, value) => row.from === value),
     choice('Verdict', VERDICTS, (row, value) =>
       value === 'cut' ? row.finish === 'length' : row.status === value,
     ),
-    differ(({ step }) => step) && range('Steps', ['Smallest step', 'Largest step'], ({ step }) => step),
-    range(
-      'Thinking tokens',
-      ['Fewest thinking tokens', 'Most thinking tokens'],
-      ({ thinkingTokens }) => thinkingTokens,
-    ),
-    differ(({ reward }) => reward) &&
-      range('Reward', ['Smallest reward', 'Largest reward'], ({ reward }) => reward),
+    differ('step') && range('Steps', ['Smallest step', 'Largest step'], 'step'),
+    range('Thinking tokens', ['Fewest thinking tokens', 'Most thinking tokens'], 'thinkingTokens'),
+    differ('reward') && range('Reward', ['Smallest reward', 'Largest reward'], 'reward'),
   ];
   return filters.filter((filter) => filter !== false);
 }
 
 function sorted(rows: ShownCompletion[], order: string): ShownCompletion[] {
   const descending = order.startsWith('-');
-  const key = order.replace('-', '') as 'step' | 'thinkingTokens' | 'reward';
+  const key = order.replace('-', '') as Amount;
   const of = (row: ShownCompletion) => row[key] ?? -Infinity;
   return rows.sort((a, b) => (descending ? of(b) - of(a) : of(a) - of(b)));
 }
