@@ -115,14 +115,12 @@ double matmulFlopsPerSecondCpu(c10::ScalarType dtype, const Cancel& cancel) {
 
 Ceilings measureCeilings(c10::Device device, c10::ScalarType dtype, const Cancel& cancel) {
   c10::NoGradGuard noGrad;
-  Ceilings ceilings;
-  ceilings.readBytesPerSecond =
-      device.is_cpu() ? readBytesPerSecondCpu(cancel) : readBytesPerSecondDevice(device, cancel);
-  constexpr int64_t kDeviceSize = 8192;
-  ceilings.matmulFlopsPerSecond = device.is_cpu()
-                                      ? matmulFlopsPerSecondCpu(dtype, cancel)
-                                      : matmulFlopsPerSecond(device, dtype, kDeviceSize, cancel);
-  return ceilings;
+  if (device.is_cpu()) {
+    return {readBytesPerSecondCpu(cancel), matmulFlopsPerSecondCpu(dtype, cancel)};
+  }
+  constexpr int64_t kSize = 8192;
+  return {readBytesPerSecondDevice(device, cancel),
+          matmulFlopsPerSecond(device, dtype, kSize, cancel)};
 }
 
 }  // namespace acoer
