@@ -12,7 +12,7 @@ bool isWhole(double value) {
 }
 
 [[noreturn]] void wrongType(const std::string& what, const char* expected) {
-  fail(ErrorCode::kBadArgument, what + " must be " + expected);
+  fail(ErrorCode::kBadArgument, what, " must be ", expected);
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ int64_t Fields::integer(const char* key) const {
 
 int64_t Fields::count(const char* key) const {
   const int64_t value = integer(key);
-  require(value >= 0, at(key), "at least 0", static_cast<double>(value));
+  require(value >= 0, at(key), "at least 0", value);
   return value;
 }
 

@@ -21,8 +21,7 @@ T oneOf(const Fields& fields, const char* key, const std::array<Named<T>, N>& ch
     if (text == choice.name) return choice.value;
     names += (names.empty() ? "" : ", ") + std::string(choice.name);
   }
-  fail(ErrorCode::kBadArgument,
-       fields.at(key) + " must be one of " + names + ", not \"" + text + "\"");
+  fail(ErrorCode::kBadArgument, fields.at(key), " must be one of ", names, ", not \"", text, "\"");
 }
 
 constexpr std::array<Named<at::ScalarType>, 3> kDtypes{
@@ -90,9 +89,9 @@ namespace {
 Target targetNamed(const std::string& name, const std::string& where) {
   const auto found = std::find(kTargetNames.begin(), kTargetNames.end(), name);
   if (found == kTargetNames.end()) {
-    fail(ErrorCode::kBadArgument, where + " names \"" + name +
-                                      "\"; LoRA adapts q_proj, k_proj, v_proj, o_proj, gate_proj, "
-                                      "up_proj and down_proj");
+    fail(ErrorCode::kBadArgument, where, " names \"", name,
+         "\"; LoRA adapts q_proj, k_proj, v_proj, o_proj, gate_proj, "
+         "up_proj and down_proj");
   }
   return static_cast<Target>(found - kTargetNames.begin());
 }
@@ -163,7 +162,7 @@ TensorTable readTensorTable(const Fields& fields) {
   for (const Fields& file : fields.objects("files")) {
     const int64_t descriptor = file.count("descriptor");
     if (descriptor > std::numeric_limits<int>::max()) {
-      fail(ErrorCode::kBadArgument, file.at("descriptor") + " is not a file descriptor");
+      fail(ErrorCode::kBadArgument, file.at("descriptor"), " is not a file descriptor");
     }
     table.files.push_back({static_cast<int>(descriptor), file.text("path")});
   }

@@ -33,11 +33,11 @@ std::string lastLoadError() {
 std::filesystem::path libtorchFolder() {
   void* cpu = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
   if (cpu == nullptr)
-    fail(ErrorCode::kInternal, "libtorch_cpu.so is not loaded: " + lastLoadError());
+    fail(ErrorCode::kInternal, "libtorch_cpu.so is not loaded: ", lastLoadError());
   char folder[PATH_MAX];
   const int found = dlinfo(cpu, RTLD_DI_ORIGIN, folder);
   dlclose(cpu);
-  if (found != 0) fail(ErrorCode::kInternal, "libtorch_cpu.so has no folder: " + lastLoadError());
+  if (found != 0) fail(ErrorCode::kInternal, "libtorch_cpu.so has no folder: ", lastLoadError());
   return folder;
 }
 
@@ -89,24 +89,22 @@ int64_t cudaDeviceCount() {
 c10::Device cudaDevice(const std::string& name) {
   const DeviceLibraries& libraries = deviceLibraries();
   if (!libraries.libtorchHasCuda) {
-    fail(ErrorCode::kDevice,
-         "device " + name + ": " +
-             (libraries.loadError.empty()
-                  ? "the libtorch in use was built without CUDA"
-                  : "libtorch's CUDA part does not load: " + libraries.loadError) +
-             "; use device cpu, or run npx acoer setup on the machine with the GPU");
+    fail(ErrorCode::kDevice, "device ", name, ": ",
+         (libraries.loadError.empty()
+              ? "the libtorch in use was built without CUDA"
+              : "libtorch's CUDA part does not load: " + libraries.loadError),
+         "; use device cpu, or run npx acoer setup on the machine with the GPU");
   }
   const int64_t count = cudaDeviceCount();
   if (count == 0) {
-    fail(ErrorCode::kDevice,
-         "device " + name +
-             ": there is no usable NVIDIA GPU or driver here (nvidia-smi shows what "
-             "the system sees); use device cpu");
+    fail(ErrorCode::kDevice, "device ", name,
+         ": there is no usable NVIDIA GPU or driver here (nvidia-smi shows what "
+         "the system sees); use device cpu");
   }
   const int64_t index = name == "cuda" || name == "auto" ? 0 : std::stol(name.substr(5));
   if (index >= count) {
-    fail(ErrorCode::kDevice, "device " + name + ": this machine has " + std::to_string(count) +
-                                 " CUDA device(s), numbered from 0");
+    fail(ErrorCode::kDevice, "device ", name, ": this machine has ", count,
+         " CUDA device(s), numbered from 0");
   }
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
@@ -143,7 +141,7 @@ c10::Device resolveDevice(const std::string& name) {
     return cudaDeviceCount() > 0 ? cudaDevice(name) : c10::Device(c10::kCPU);
   }
   if (isCudaName(name)) return cudaDevice(name);
-  fail(ErrorCode::kBadArgument, "device must be auto, cpu, cuda or cuda:<n>, not \"" + name + "\"");
+  fail(ErrorCode::kBadArgument, "device must be auto, cpu, cuda or cuda:<n>, not \"", name, "\"");
 }
 
 void computeOn(c10::Device device) {
@@ -158,7 +156,7 @@ void computeOn(c10::Device device) {
     at::globalContext().setAllowBF16ReductionCuBLAS(false);
     guard->exchangeStream(guard->getStreamFromGlobalPool(device));
   } catch (const c10::Error& error) {
-    fail(ErrorCode::kDevice, device.str() + ": " + error.what_without_backtrace());
+    fail(ErrorCode::kDevice, device.str(), ": ", error.what_without_backtrace());
   }
 }
 
@@ -185,7 +183,7 @@ DeviceFacts deviceFacts(c10::Device device) {
     facts.freeBytes = static_cast<int64_t>(free);
     facts.totalBytes = static_cast<int64_t>(total);
   } catch (const c10::Error& error) {
-    fail(ErrorCode::kDevice, facts.device + ": " + error.what_without_backtrace());
+    fail(ErrorCode::kDevice, facts.device, ": ", error.what_without_backtrace());
   }
   return facts;
 }
@@ -193,10 +191,9 @@ DeviceFacts deviceFacts(c10::Device device) {
 void limitDeviceMemory(c10::Device device, int64_t bytes) {
   const DeviceLibraries& libraries = deviceLibraries();
   if (libraries.cudaLimitMemory == nullptr) {
-    fail(ErrorCode::kDevice,
-         "memoryLimitBytes on " + device.str() +
-             " needs libacoer_cuda.so, which is built where the CUDA toolkit "
-             "is installed; set no limit, or install the toolkit and run npx acoer setup");
+    fail(ErrorCode::kDevice, "memoryLimitBytes on ", device.str(),
+         " needs libacoer_cuda.so, which is built where the CUDA toolkit "
+         "is installed; set no limit, or install the toolkit and run npx acoer setup");
   }
   const c10::OptionalDeviceGuard guard(device);
   at::globalContext().lazyInitDevice(c10::kCUDA);

@@ -14,15 +14,11 @@ const char* errorCodeName(ErrorCode code) {
   return kNames[static_cast<size_t>(code)];
 }
 
-void fail(ErrorCode code, const std::string& message, std::optional<Place> place) {
-  throw EngineError(code, message, place);
-}
-
 void require(bool holds, const std::string& name, const std::string& rule, double value) {
   if (holds) return;
   char text[32];
   std::snprintf(text, sizeof(text), "%.15g", value);
-  fail(ErrorCode::kBadArgument, name + " must be " + rule + ", not " + text);
+  fail(ErrorCode::kBadArgument, name, " must be ", rule, ", not ", text);
 }
 
 }  // namespace acoer

@@ -1,6 +1,8 @@
 // The core's exception type. The addon turns `code` into the `code` of a JavaScript error.
 #pragma once
 
+#include <c10/util/StringUtil.h>
+
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -33,7 +35,7 @@ struct Place {
 
 class EngineError : public std::runtime_error {
  public:
-  EngineError(ErrorCode code, const std::string& message, std::optional<Place> place)
+  EngineError(ErrorCode code, const std::string& message, std::optional<Place> place = std::nullopt)
       : std::runtime_error(message), code_(code), place_(place) {}
   ErrorCode code() const { return code_; }
   const std::optional<Place>& place() const { return place_; }
@@ -43,8 +45,11 @@ class EngineError : public std::runtime_error {
   std::optional<Place> place_;
 };
 
-[[noreturn]] void fail(ErrorCode code, const std::string& message,
-                       std::optional<Place> place = std::nullopt);
+// The message is the parts, texts and whole numbers, one behind the other.
+template <class... Parts>
+[[noreturn]] void fail(ErrorCode code, const Parts&... parts) {
+  throw EngineError(code, c10::str(parts...));
+}
 
 // Throws kBadArgument, "NAME must be RULE, not VALUE", unless `holds`.
 void require(bool holds, const std::string& name, const std::string& rule, double value);

@@ -54,9 +54,9 @@ class MemoryAccount {
     const int64_t used = used_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     if (used > limit_ && bytes > kNeverRefused) {
       give(bytes);
-      fail(ErrorCode::kOutOfMemory, "out of memory: a tensor of " + megabytes(bytes) +
-                                        " does not fit; " + megabytes(used - bytes) +
-                                        " are in use and memoryLimitBytes is " + megabytes(limit_));
+      fail(ErrorCode::kOutOfMemory, "out of memory: a tensor of ", megabytes(bytes),
+           " does not fit; ", megabytes(used - bytes), " are in use and memoryLimitBytes is ",
+           megabytes(limit_));
     }
     int64_t peak = peak_.load(std::memory_order_relaxed);
     while (used > peak && !peak_.compare_exchange_weak(peak, used, std::memory_order_relaxed)) {

@@ -40,7 +40,7 @@ const char* nameOf(at::ScalarType type) {
   for (const StoredType& known : kTypes) {
     if (known.type == type) return known.name;
   }
-  fail(ErrorCode::kInternal, std::string("no safetensors name for ") + c10::toString(type));
+  fail(ErrorCode::kInternal, "no safetensors name for ", c10::toString(type));
 }
 
 std::string shapeText(c10::ArrayRef<int64_t> shape) {
@@ -52,7 +52,7 @@ std::string shapeText(c10::ArrayRef<int64_t> shape) {
 int64_t sizeOf(const StoredFile& file) {
   struct stat info{};
   if (::fstat(file.descriptor, &info) != 0) {
-    fail(ErrorCode::kBadFile, "cannot read " + file.path + ": " + std::strerror(errno));
+    fail(ErrorCode::kBadFile, "cannot read ", file.path, ": ", std::strerror(errno));
   }
   return info.st_size;
 }
@@ -66,8 +66,8 @@ TensorReader::TensorReader(const TensorTable& table) : files_(table.files) {
   for (const StoredTensor& tensor : table.tensors) {
     checkPlace(tensor, fileSizes);
     if (!tensors_.emplace(tensor.name, &tensor).second) {
-      fail(ErrorCode::kBadFile,
-           pathOf(tensor) + " holds the tensor " + tensor.name + " a second time");
+      fail(ErrorCode::kBadFile, pathOf(tensor), " holds the tensor ", tensor.name,
+           " a second time");
     }
   }
 }
@@ -75,15 +75,13 @@ TensorReader::TensorReader(const TensorTable& table) : files_(table.files) {
 void TensorReader::checkPlace(const StoredTensor& tensor,
                               const std::vector<int64_t>& fileSizes) const {
   if (tensor.file < 0 || tensor.file >= static_cast<int64_t>(files_.size())) {
-    fail(ErrorCode::kBadArgument, "the tensor " + tensor.name + " has file index " +
-                                      std::to_string(tensor.file) + ", but the table has " +
-                                      std::to_string(files_.size()) + " file(s)");
+    fail(ErrorCode::kBadArgument, "the tensor ", tensor.name, " has file index ", tensor.file,
+         ", but the table has ", files_.size(), " file(s)");
   }
   const int64_t fileSize = fileSizes[static_cast<size_t>(tensor.file)];
   if (tensor.begin < 0 || tensor.end < tensor.begin || tensor.end > fileSize) {
-    fail(ErrorCode::kBadFile, pathOf(tensor) + ": tensor " + tensor.name + " would span bytes " +
-                                  std::to_string(tensor.begin) + " to " +
-                                  std::to_string(tensor.end) + " of " + std::to_string(fileSize));
+    fail(ErrorCode::kBadFile, pathOf(tensor), ": tensor ", tensor.name, " would span bytes ",
+         tensor.begin, " to ", tensor.end, " of ", fileSize);
   }
 }
 
@@ -103,9 +101,9 @@ void TensorReader::readBytes(const StoredFile& file, int64_t from, int64_t count
     const ssize_t got = ::pread(file.descriptor, out, block, from);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
-      fail(ErrorCode::kBadFile, "cannot read " + file.path + ": " + std::strerror(errno));
+      fail(ErrorCode::kBadFile, "cannot read ", file.path, ": ", std::strerror(errno));
     }
-    if (got == 0) fail(ErrorCode::kBadFile, file.path + " became shorter while it was being read");
+    if (got == 0) fail(ErrorCode::kBadFile, file.path, " became shorter while it was being read");
     out += got;
     from += got;
     count -= got;
@@ -115,25 +113,25 @@ void TensorReader::readBytes(const StoredFile& file, int64_t from, int64_t count
 const StoredTensor& TensorReader::check(const std::string& name, c10::ArrayRef<int64_t> shape,
                                         at::ScalarType wanted) const {
   const auto found = tensors_.find(name);
-  if (found == tensors_.end()) fail(ErrorCode::kBadFile, lacks() + " the tensor " + name);
+  if (found == tensors_.end()) fail(ErrorCode::kBadFile, lacks(), " the tensor ", name);
   const StoredTensor& tensor = *found->second;
   const std::string which = pathOf(tensor) + ": tensor " + name;
   const at::ScalarType type = typeOf(tensor.dtype);
   const bool usable = type != at::ScalarType::Undefined &&
                       (wanted == at::kLong ? type == at::kLong : c10::isFloatingType(type));
   if (!usable) {
-    fail(ErrorCode::kBadFile,
-         which + " has type " + tensor.dtype + "; F64, F32, F16 or BF16 is needed");
+    fail(ErrorCode::kBadFile, which, " has type ", tensor.dtype,
+         "; F64, F32, F16 or BF16 is needed");
   }
   if (shape != c10::ArrayRef<int64_t>(tensor.shape)) {
-    fail(ErrorCode::kBadShape,
-         which + " has shape " + shapeText(tensor.shape) + ", expected " + shapeText(shape));
+    fail(ErrorCode::kBadShape, which, " has shape ", shapeText(tensor.shape), ", expected ",
+         shapeText(shape));
   }
   const int64_t bytes =
       c10::multiply_integers(shape) * static_cast<int64_t>(c10::elementSize(type));
   if (tensor.end - tensor.begin != bytes) {
-    fail(ErrorCode::kBadShape, which + " takes " + std::to_string(tensor.end - tensor.begin) +
-                                   " bytes instead of " + std::to_string(bytes));
+    fail(ErrorCode::kBadShape, which, " takes ", tensor.end - tensor.begin, " bytes instead of ",
+         bytes);
   }
   return tensor;
 }
@@ -180,7 +178,7 @@ void writeSafetensors(const std::string& path,
   std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "wb"), std::fclose);
   const auto put = [&](const void* data, size_t size) {
     if (!file || (size > 0 && std::fwrite(data, 1, size, file.get()) != size)) {
-      fail(ErrorCode::kBadFile, "cannot write " + path + ": " + std::strerror(errno));
+      fail(ErrorCode::kBadFile, "cannot write ", path, ": ", std::strerror(errno));
     }
   };
   std::array<unsigned char, 8> lengthBytes{};
@@ -192,7 +190,7 @@ void writeSafetensors(const std::string& path,
     put(flat.data_ptr(), static_cast<size_t>(flat.numel() * flat.element_size()));
   }
   if (std::fclose(file.release()) != 0) {
-    fail(ErrorCode::kBadFile, "cannot write " + path + ": " + std::strerror(errno));
+    fail(ErrorCode::kBadFile, "cannot write ", path, ": ", std::strerror(errno));
   }
 }
 

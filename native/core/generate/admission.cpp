@@ -67,20 +67,17 @@ void GenerateRun::checkArrival(const GenerateRequest& request) const {
   const std::string name = nameOf(number);
   checkRequest(model_, number, request);
   if (std::find(policies_.begin(), policies_.end(), request.policy) == policies_.end()) {
-    fail(ErrorCode::kBadArgument, name + "the decoder was not opened with its policy");
+    fail(ErrorCode::kBadArgument, name, "the decoder was not opened with its policy");
   }
   const int64_t positions = static_cast<int64_t>(request.promptIds.size()) + request.maxNewTokens;
   if (positions > open_->positions) {
-    fail(ErrorCode::kBadArgument, name + "a prompt of " + std::to_string(request.promptIds.size()) +
-                                      " tokens and maxNewTokens " +
-                                      std::to_string(request.maxNewTokens) +
-                                      " exceed the decoder's " + std::to_string(open_->positions) +
-                                      " positions; shorten either or open it with more");
+    fail(ErrorCode::kBadArgument, name, "a prompt of ", request.promptIds.size(),
+         " tokens and maxNewTokens ", request.maxNewTokens, " exceed the decoder's ",
+         open_->positions, " positions; shorten either or open it with more");
   }
   require(static_cast<int64_t>(request.stopIds.size()) <= kMostStopIds, name + "stopIds",
-          "at most " + std::to_string(kMostStopIds) + " ids",
-          static_cast<double>(request.stopIds.size()));
-  if (gpuSteps_ && isTooCold(request)) fail(ErrorCode::kBadArgument, name + kTooCold);
+          c10::str("at most ", kMostStopIds, " ids"), std::ssize(request.stopIds));
+  if (gpuSteps_ && isTooCold(request)) fail(ErrorCode::kBadArgument, name, kTooCold);
   checkFits(model_, number, request, budget_, options_);
 }
 

@@ -269,8 +269,8 @@ at::Tensor Decoder::decodeOnDevice(const DeviceRows& rows,
                                    const KvCache& cache) {
   const int64_t count = spans.back().end;
   if (count > steps_.room || !ops_->hasReserved(count, splits)) {
-    fail(ErrorCode::kInternal, "a decode step of " + std::to_string(count) + " rows and " +
-                                   std::to_string(splits) + " blocks of attention has no room");
+    fail(ErrorCode::kInternal, "a decode step of ", count, " rows and ", splits,
+         " blocks of attention has no room");
   }
   forEachWeights(spans, [&](const Weights& weights, int64_t begin, int64_t end) {
     DecodePart part = makePart(spans, cache, weights, begin, end, steps_, 0);

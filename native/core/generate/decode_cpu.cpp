@@ -35,8 +35,8 @@ template <class Visit>
 void withModelType(at::ScalarType dtype, const Visit& visit) {
   if (withKernelType(dtype, visit)) return;
   fail(ErrorCode::kBadArgument,
-       std::string("decoding on a CPU supports float32, float64 and bfloat16 models, not ") +
-           c10::toString(dtype));
+       "decoding on a CPU supports float32, float64 and bfloat16 models, not ",
+       c10::toString(dtype));
 }
 
 template <class T>

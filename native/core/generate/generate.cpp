@@ -248,12 +248,13 @@ void GenerateRun::deliver(Sequence& sequence) {
   if (!sequence.finite) {
     const Place place{sequence.out.request, sequence.out.sample,
                       static_cast<int64_t>(sequence.out.ids.size())};
-    fail(ErrorCode::kNotFinite,
-         "generate: the logits of request " + std::to_string(place.request) + ", sample " +
-             std::to_string(place.sample) + " are not finite at new token " +
-             std::to_string(place.token) +
-             "; the weights or the adapter contain values that are not finite or far too large",
-         place);
+    throw EngineError(
+        ErrorCode::kNotFinite,
+        c10::str(
+            "generate: the logits of request ", place.request, ", sample ", place.sample,
+            " are not finite at new token ", place.token,
+            "; the weights or the adapter contain values that are not finite or far too large"),
+        place);
   }
   streamTokens(sequence);
   if (!sequence.done) return;

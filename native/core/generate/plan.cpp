@@ -37,13 +37,12 @@ ErrorCode noRoom(const GenerateOptions& options) {
 }  // namespace
 
 void checkRequest(const Model& model, size_t i, const GenerateRequest& request) {
-  const auto check = [i](bool holds, const char* name, const char* rule, auto value) {
-    if (!holds) require(false, nameOf(i) + name, rule, static_cast<double>(value));
+  const auto check = [i](bool holds, const char* name, const char* rule, double value) {
+    if (!holds) require(false, nameOf(i) + name, rule, value);
   };
   const auto prompt = static_cast<int64_t>(request.promptIds.size());
   if (prompt == 0) {
-    fail(ErrorCode::kBadArgument,
-         nameOf(i) + "promptIds is empty; a prompt has at least one token");
+    fail(ErrorCode::kBadArgument, nameOf(i), "promptIds is empty; a prompt has at least one token");
   }
   checkVocabulary(request.promptIds, model.spec, nameOf(i) + "promptIds");
   checkVocabulary(request.stopIds, model.spec, nameOf(i) + "stopIds");
@@ -53,10 +52,9 @@ void checkRequest(const Model& model, size_t i, const GenerateRequest& request) 
         "at least 0 and below 2^31", request.firstSample);
   check(request.maxNewTokens >= 1, "maxNewTokens", "at least 1", request.maxNewTokens);
   if (request.maxNewTokens > model.spec.maxPositions - prompt) {
-    fail(ErrorCode::kBadArgument,
-         nameOf(i) + "a prompt of " + std::to_string(prompt) + " tokens and maxNewTokens " +
-             std::to_string(request.maxNewTokens) + " exceed the model's " +
-             std::to_string(model.spec.maxPositions) + " positions; shorten either");
+    fail(ErrorCode::kBadArgument, nameOf(i), "a prompt of ", prompt, " tokens and maxNewTokens ",
+         request.maxNewTokens, " exceed the model's ", model.spec.maxPositions,
+         " positions; shorten either");
   }
   const SamplingOptions& s = request.sampling;
   check(s.temperature >= 0 && std::isfinite(s.temperature), "temperature",
@@ -67,7 +65,7 @@ void checkRequest(const Model& model, size_t i, const GenerateRequest& request) 
   check(s.repetitionPenalty > 0 && std::isfinite(s.repetitionPenalty), "repetitionPenalty",
         "above 0 and finite", s.repetitionPenalty);
   if (request.policy != nullptr && request.policy->model.get() != &model) {
-    fail(ErrorCode::kBadArgument, nameOf(i) + "the policy belongs to another model");
+    fail(ErrorCode::kBadArgument, nameOf(i), "the policy belongs to another model");
   }
 }
 
@@ -112,21 +110,19 @@ DecoderNeeds needsOf(const OpenDecoder& open, const GenerateOptions& options) {
 }
 
 void checkOptions(const GenerateOptions& options) {
-  require(options.maxSlots >= 1, "generate: maxSlots", "at least 1",
-          static_cast<double>(options.maxSlots));
+  require(options.maxSlots >= 1, "generate: maxSlots", "at least 1", options.maxSlots);
   require(options.kvBytes >= 0, "generate: kvBytes", "0 (a share of the free memory) or positive",
-          static_cast<double>(options.kvBytes));
+          options.kvBytes);
   require(options.progressEveryMs >= 0 && std::isfinite(options.progressEveryMs),
           "generate: progressEveryMs", "0 or positive", options.progressEveryMs);
 }
 
 void checkOpenDecoder(const Model& model, const OpenDecoder& open) {
   require(open.positions >= 1 && open.positions <= model.spec.maxPositions,
-          "openDecoder: positions",
-          "from 1 to the model's " + std::to_string(model.spec.maxPositions),
-          static_cast<double>(open.positions));
+          "openDecoder: positions", c10::str("from 1 to the model's ", model.spec.maxPositions),
+          open.positions);
   require(open.keepBytes >= 0, "openDecoder: keepBytes", "0 (nothing is kept) or positive",
-          static_cast<double>(open.keepBytes));
+          open.keepBytes);
   if (open.policies.empty()) {
     fail(ErrorCode::kBadArgument, "openDecoder: policies is empty; null stands for the base");
   }
@@ -141,15 +137,12 @@ void checkFits(const Model& model, size_t number, const GenerateRequest& request
   const int64_t needed = positionsNeeded(request) + promptPositions(request);
   if (needed <= budget.positions) return;
   const int64_t perPosition = KvCache::bytesPerPosition(model.spec, model.dtype);
-  fail(noRoom(options),
-       nameOf(number) + "its KV cache takes " + std::to_string(needed * perPosition) + " bytes (" +
-           std::to_string(request.promptIds.size()) + " prompt tokens, kept twice, and " +
-           std::to_string(request.maxNewTokens) + " new ones at " + std::to_string(perPosition) +
-           " bytes each) but " +
-           (options.kvBytes > 0
-                ? "kvBytes"
-                : std::string(freeShare(model.device).text) + " of the free memory") +
-           " is " + std::to_string(budget.bytes) + "; lower maxNewTokens or raise kvBytes");
+  fail(noRoom(options), nameOf(number), "its KV cache takes ", needed * perPosition, " bytes (",
+       request.promptIds.size(), " prompt tokens, kept twice, and ", request.maxNewTokens,
+       " new ones at ", perPosition, " bytes each) but ",
+       (options.kvBytes > 0 ? "kvBytes"
+                            : std::string(freeShare(model.device).text) + " of the free memory"),
+       " is ", budget.bytes, "; lower maxNewTokens or raise kvBytes");
 }
 
 KvBudget planKvBudget(const Model& model, const DecoderNeeds& needs,
@@ -164,10 +157,10 @@ KvBudget planKvBudget(const Model& model, const DecoderNeeds& needs,
   const int64_t fitting = (budget.positions - needs.longestPrompt) / needs.longest;
   if (fitting < 1) {
     fail(noRoom(options),
-         "generate: the longest sequence and the longest prompt of the requests take " +
-             std::to_string((needs.longest + needs.longestPrompt) * perPosition) +
-             " bytes of KV cache together, and there is room for " + std::to_string(bytes) +
-             "; generate them in several calls, lower maxNewTokens or raise kvBytes");
+         "generate: the longest sequence and the longest prompt of the requests take ",
+         (needs.longest + needs.longestPrompt) * perPosition,
+         " bytes of KV cache together, and there is room for ", bytes,
+         "; generate them in several calls, lower maxNewTokens or raise kvBytes");
   }
   budget.maxSlots = std::min({budget.maxSlots, needs.sequences, fitting});
   return budget;

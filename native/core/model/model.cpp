@@ -178,9 +178,8 @@ void checkSpec(const ModelSpec& spec) {
 void checkWeights(const TensorReader& reader, const ModelSpec& spec) {
   const size_t count = reader.tensors().size();
   if (static_cast<size_t>(spec.numLayers) > count) {
-    fail(ErrorCode::kBadFile, reader.lacks() + " tensors: num_hidden_layers of config.json is " +
-                                  std::to_string(spec.numLayers) + ", but there are only " +
-                                  std::to_string(count) + " tensors");
+    fail(ErrorCode::kBadFile, reader.lacks(), " tensors: num_hidden_layers of config.json is ",
+         spec.numLayers, ", but there are only ", count, " tensors");
   }
   const Weights shapes =
       allocateWeights(spec, at::TensorOptions().dtype(at::kFloat).device(at::kMeta));
@@ -191,8 +190,8 @@ void checkWeights(const TensorReader& reader, const ModelSpec& spec) {
   }
   for (const auto& [name, tensor] : reader.tensors()) {
     if (wanted.count(name) == 0) {
-      fail(ErrorCode::kBadFile, reader.pathOf(*tensor) + " holds the tensor " + name +
-                                    ", which a model with this config.json does not have");
+      fail(ErrorCode::kBadFile, reader.pathOf(*tensor), " holds the tensor ", name,
+           ", which a model with this config.json does not have");
     }
   }
 }

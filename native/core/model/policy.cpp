@@ -11,33 +11,31 @@
 namespace acoer {
 
 void checkPolicyOptions(const Model& model, const PolicyOptions& o) {
-  const auto need = [](bool good, const std::string& what) {
-    if (!good) fail(ErrorCode::kBadArgument, what);
+  const auto need = [](bool good, const auto&... what) {
+    if (!good) fail(ErrorCode::kBadArgument, what...);
   };
   const auto share = [](double x) { return x >= 0 && x < 1; };
   need(share(o.beta1) && share(o.beta2), "AdamW's beta1 and beta2 must be at least 0 and below 1");
   need(std::isfinite(o.eps) && o.eps > 0, "AdamW's eps must be above 0");
   if (o.kind == PolicyOptions::Kind::kFull) {
     need(model.dtype == at::kFloat || model.dtype == at::kDouble,
-         "training all weights needs a model loaded as float32 or float64, not " +
-             std::string(c10::toString(model.dtype)) + "; load it as float32 or train a LoRA");
+         "training all weights needs a model loaded as float32 or float64, not ",
+         c10::toString(model.dtype), "; load it as float32 or train a LoRA");
     return;
   }
   need(share(o.dropout), "the LoRA dropout must be at least 0 and below 1");
   const auto needShape = [&](int64_t rank, double alpha) {
-    need(rank >= 1 && rank <= 4096,
-         "the LoRA rank must be between 1 and 4096, not " + std::to_string(rank));
+    need(rank >= 1 && rank <= 4096, "the LoRA rank must be between 1 and 4096, not ", rank);
     need(std::isfinite(alpha) && alpha > 0, "LoRA's alpha must be a positive number");
   };
   needShape(o.rank, o.alpha);
   std::set<std::pair<int64_t, Target>> known;
   for (const LoraMatrix& m : o.matrices) {
-    need(m.layer >= 0 && m.layer < model.spec.numLayers,
-         "a LoRA adapts layer " + std::to_string(m.layer) + ", but the model has layers 0 to " +
-             std::to_string(model.spec.numLayers - 1));
+    need(m.layer >= 0 && m.layer < model.spec.numLayers, "a LoRA adapts layer ", m.layer,
+         ", but the model has layers 0 to ", model.spec.numLayers - 1);
     needShape(m.rank, m.alpha);
-    need(known.emplace(m.layer, m.target).second,
-         "a LoRA adapts " + targetPath(m.layer, m.target) + " twice");
+    need(known.emplace(m.layer, m.target).second, "a LoRA adapts ", targetPath(m.layer, m.target),
+         " twice");
   }
   bool any = !o.matrices.empty();
   for (const bool target : o.targets) any = any || target;

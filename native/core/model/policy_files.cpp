@@ -26,8 +26,8 @@ void readAll(const TensorTable& table, const NamedTensors& wanted) {
   }
   for (const auto& [name, tensor] : reader.tensors()) {
     if (known.count(name) == 0) {
-      fail(ErrorCode::kBadFile, reader.pathOf(*tensor) + " holds the tensor " + name +
-                                    ", which this policy does not have");
+      fail(ErrorCode::kBadFile, reader.pathOf(*tensor), " holds the tensor ", name,
+           ", which this policy does not have");
     }
   }
   const at::NoGradGuard noGrad;
@@ -99,7 +99,7 @@ void restoreOptimizer(Policy& policy, const TensorTable& table) {
   readAll(table, named);
   const auto count = step.item<int64_t>();
   if (count < 0) {
-    fail(ErrorCode::kBadFile, table.files.front().path + " has a negative step count");
+    fail(ErrorCode::kBadFile, table.files.front().path, " has a negative step count");
   }
   policy.stepCount = count;
 }

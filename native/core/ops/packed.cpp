@@ -104,28 +104,26 @@ PackedSequences PackedSequences::slice(size_t begin, size_t end) const {
 
 void checkSequences(const PackedSequences& batch, const ModelSpec& spec) {
   const auto& [ids, offsets, promptLengths] = batch;
-  const auto bad = [](const std::string& what) { fail(ErrorCode::kBadShape, what); };
+  const auto bad = [](const auto&... what) { fail(ErrorCode::kBadShape, what...); };
   if (promptLengths.empty()) fail(ErrorCode::kBadArgument, "the batch has no sequence");
   if (offsets.size() != promptLengths.size() + 1) {
-    bad("offsets has " + std::to_string(offsets.size()) + " numbers; " +
-        std::to_string(promptLengths.size()) + " sequences need " +
-        std::to_string(promptLengths.size() + 1));
+    bad("offsets has ", offsets.size(), " numbers; ", promptLengths.size(), " sequences need ",
+        promptLengths.size() + 1);
   }
   if (offsets.front() != 0 || offsets.back() != static_cast<int64_t>(ids.size())) {
-    bad("offsets must run from 0 to the number of ids, " + std::to_string(ids.size()));
+    bad("offsets must run from 0 to the number of ids, ", ids.size());
   }
   for (size_t b = 0; b < promptLengths.size(); ++b) {
     const std::string which = "sequence " + std::to_string(b);
     const int64_t length = offsets[b + 1] - offsets[b], prompt = promptLengths[b];
-    if (length < 1) bad(which + " is empty or its offsets run backwards");
+    if (length < 1) bad(which, " is empty or its offsets run backwards");
     if (prompt < 1 || prompt > length) {
-      bad(which + " has " + std::to_string(length) + " tokens and promptLength " +
-          std::to_string(prompt) + "; it must be from 1 to the number of tokens");
+      bad(which, " has ", length, " tokens and promptLength ", prompt,
+          "; it must be from 1 to the number of tokens");
     }
     if (length > spec.maxPositions) {
-      fail(ErrorCode::kBadArgument, which + " has " + std::to_string(length) +
-                                        " tokens; the model takes at most " +
-                                        std::to_string(spec.maxPositions));
+      fail(ErrorCode::kBadArgument, which, " has ", length, " tokens; the model takes at most ",
+           spec.maxPositions);
     }
   }
   checkVocabulary(ids, spec, "ids");
@@ -135,9 +133,8 @@ void checkVocabulary(const std::vector<int32_t>& ids, const ModelSpec& spec,
                      const std::string& what) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= 0 && ids[i] < spec.vocabSize) continue;
-    fail(ErrorCode::kBadArgument, what + "[" + std::to_string(i) + "] is token id " +
-                                      std::to_string(ids[i]) + "; the model's vocabulary has " +
-                                      std::to_string(spec.vocabSize) + " tokens, numbered from 0");
+    fail(ErrorCode::kBadArgument, what, "[", i, "] is token id ", ids[i],
+         "; the model's vocabulary has ", spec.vocabSize, " tokens, numbered from 0");
   }
 }
 

@@ -243,13 +243,12 @@ void runBackward(Tape& tape, const std::vector<double>& dLogprobs, const Cancel&
 
 void checkSlopes(const std::vector<double>& dLogprobs, int64_t completionTokens) {
   if (static_cast<int64_t>(dLogprobs.size()) != completionTokens) {
-    fail(ErrorCode::kBadShape, "dLogprobs has " + std::to_string(dLogprobs.size()) +
-                                   " numbers for " + std::to_string(completionTokens) +
-                                   " completion tokens of the last forward");
+    fail(ErrorCode::kBadShape, "dLogprobs has ", dLogprobs.size(), " numbers for ",
+         completionTokens, " completion tokens of the last forward");
   }
   for (size_t t = 0; t < dLogprobs.size(); ++t) {
     if (std::isfinite(dLogprobs[t])) continue;
-    fail(ErrorCode::kBadArgument, "dLogprobs[" + std::to_string(t) + "] is not finite");
+    fail(ErrorCode::kBadArgument, "dLogprobs[", t, "] is not finite");
   }
 }
 

@@ -82,8 +82,8 @@ const KernelSet& chooseSet() {
     if (std::string(asked) == set->name) return *set;
     names += (names.empty() ? "" : ", ") + std::string(set->name);
   }
-  fail(ErrorCode::kBadArgument, "ACOER_CPU_KERNELS is \"" + std::string(asked).substr(0, 60) +
-                                    "\"; this machine has " + names);
+  fail(ErrorCode::kBadArgument, "ACOER_CPU_KERNELS is \"", std::string(asked).substr(0, 60),
+       "\"; this machine has ", names);
 }
 
 const KernelSet& chosenSet() {

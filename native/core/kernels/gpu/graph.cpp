@@ -14,8 +14,7 @@ constexpr int kCaptureThreadLocal = 1;
 
 void check(const CudaRuntime& runtime, int result, const char* what) {
   if (result == 0) return;
-  fail(ErrorCode::kDevice,
-       std::string("a CUDA graph could not be ") + what + ": " + runtime.takeError(result));
+  fail(ErrorCode::kDevice, "a CUDA graph could not be ", what, ": ", runtime.takeError(result));
 }
 
 // Where nothing more is done with what failed.

@@ -41,8 +41,8 @@ void requireFunctions(const CudaRuntime& runtime) {
   };
   for (const auto& [there, name] : functions) {
     if (there) continue;
-    fail(ErrorCode::kDevice, std::string("the CUDA runtime of this process has no ") + name +
-                                 "; a libtorch built for CUDA 12.8 or newer brings it");
+    fail(ErrorCode::kDevice, "the CUDA runtime of this process has no ", name,
+         "; a libtorch built for CUDA 12.8 or newer brings it");
   }
 }
 
@@ -77,10 +77,10 @@ bool isWholeCubin(const std::vector<char>& bytes) {
 
 std::vector<char> readKernels(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) fail(ErrorCode::kBadFile, path.string() + ": the CUDA kernels are not there");
+  if (!file) fail(ErrorCode::kBadFile, path.string(), ": the CUDA kernels are not there");
   std::vector<char> bytes((std::istreambuf_iterator<char>(file)), {});
   if (!isWholeFatbin(bytes) && !isWholeCubin(bytes)) {
-    fail(ErrorCode::kBadFile, path.string() + " is torn or no file of CUDA kernels");
+    fail(ErrorCode::kBadFile, path.string(), " is torn or no file of CUDA kernels");
   }
   return bytes;
 }
@@ -137,8 +137,8 @@ GpuKernels::GpuKernels(const std::filesystem::path& file, const CudaRuntime& run
   const int loaded =
       runtime.libraryLoadData(&library_, bytes.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
   if (loaded != 0) {
-    fail(ErrorCode::kDevice,
-         "the CUDA runtime does not load " + file.string() + ": " + runtime.takeError(loaded));
+    fail(ErrorCode::kDevice, "the CUDA runtime does not load ", file.string(), ": ",
+         runtime.takeError(loaded));
   }
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const char* name = cuda::kKernels[i].name;
@@ -151,7 +151,7 @@ GpuKernels::GpuKernels(const std::filesystem::path& file, const CudaRuntime& run
     if (found == 0) continue;
     const std::string why = runtime.takeError(found);
     unload();
-    fail(ErrorCode::kBadFile, file.string() + " gives no kernel " + name + " for this GPU: " + why);
+    fail(ErrorCode::kBadFile, file.string(), " gives no kernel ", name, " for this GPU: ", why);
   }
 }
 
@@ -166,14 +166,14 @@ void GpuKernels::launchWith(cuda::KernelId id, LaunchSize grid, void* args, size
                             void* stream) const {
   const cuda::KernelInfo& info = cuda::kernelInfo(id);
   if (argsBytes != info.argsBytes) {
-    fail(ErrorCode::kInternal, std::string(info.name) + " was given another kernel's argument");
+    fail(ErrorCode::kInternal, info.name, " was given another kernel's argument");
   }
   void* argList[] = {args};
   const int launched = runtime_.launchKernel(kernels_[static_cast<size_t>(id)], grid,
                                              {info.threads, 1, 1}, argList, 0, stream);
   if (launched != 0) {
-    fail(ErrorCode::kDevice, std::string("the CUDA kernel ") + info.name +
-                                 " did not start: " + runtime_.takeError(launched));
+    fail(ErrorCode::kDevice, "the CUDA kernel ", info.name,
+         " did not start: ", runtime_.takeError(launched));
   }
 }
 
@@ -181,8 +181,8 @@ GpuKernelChoice chooseGpuKernels(const std::string& setting, const std::filesyst
                                  const CudaRuntime& runtime) {
   if (setting == "aten") return {nullptr, "ACOER_KERNELS=aten asks for libtorch's operations"};
   if (!setting.empty()) {
-    fail(ErrorCode::kBadArgument,
-         "ACOER_KERNELS is \"" + setting + "\"; it is aten or not set at all");
+    fail(ErrorCode::kBadArgument, "ACOER_KERNELS is \"", setting,
+         "\"; it is aten or not set at all");
   }
   try {
     return {std::make_unique<const GpuKernels>(file, runtime), ""};
