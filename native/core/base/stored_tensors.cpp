@@ -49,11 +49,14 @@ std::string shapeText(c10::ArrayRef<int64_t> shape) {
   return out + "]";
 }
 
+// Of a call that has set errno.
+[[noreturn]] void cannot(const char* act, const std::string& path) {
+  fail(ErrorCode::kBadFile, "cannot ", act, " ", path, ": ", std::strerror(errno));
+}
+
 int64_t sizeOf(const StoredFile& file) {
   struct stat info{};
-  if (::fstat(file.descriptor, &info) != 0) {
-    fail(ErrorCode::kBadFile, "cannot read ", file.path, ": ", std::strerror(errno));
-  }
+  if (::fstat(file.descriptor, &info) != 0) cannot("read", file.path);
   return info.st_size;
 }
 
@@ -100,9 +103,7 @@ void TensorReader::readBytes(const StoredFile& file, int64_t from, int64_t count
     const auto block = static_cast<size_t>(std::min(count, kReadBlock));
     const ssize_t got = ::pread(file.descriptor, out, block, from);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      fail(ErrorCode::kBadFile, "cannot read ", file.path, ": ", std::strerror(errno));
-    }
+    if (got < 0) cannot("read", file.path);
     if (got == 0) fail(ErrorCode::kBadFile, file.path, " became shorter while it was being read");
     out += got;
     from += got;
@@ -136,6 +137,15 @@ const StoredTensor& TensorReader::check(const std::string& name, c10::ArrayRef<i
   return tensor;
 }
 
+void TensorReader::checkNoOthers(const std::set<std::string>& wanted,
+                                 const std::string& owner) const {
+  for (const auto& [name, tensor] : tensors_) {
+    if (wanted.count(name) > 0) continue;
+    fail(ErrorCode::kBadFile, pathOf(*tensor), " holds the tensor ", name, ", which ", owner,
+         " does not have");
+  }
+}
+
 void TensorReader::read(const std::string& name, const at::Tensor& out,
                         const Cancel& cancel) const {
   const StoredTensor& tensor = check(name, out.sizes(), out.scalar_type());
@@ -154,9 +164,8 @@ void TensorReader::read(const std::string& name, const at::Tensor& out,
   if (!direct) out.copy_(stored);
 }
 
-void writeSafetensors(const std::string& path,
-                      const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
-  std::vector<const std::pair<std::string, at::Tensor>*> order;
+void writeSafetensors(const std::string& path, const NamedTensors& tensors) {
+  std::vector<const NamedTensors::value_type*> order;
   for (const auto& item : tensors) order.push_back(&item);
   std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
     const auto sizeA = a->second.element_size(), sizeB = b->second.element_size();
@@ -178,7 +187,7 @@ void writeSafetensors(const std::string& path,
   std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "wb"), std::fclose);
   const auto put = [&](const void* data, size_t size) {
     if (!file || (size > 0 && std::fwrite(data, 1, size, file.get()) != size)) {
-      fail(ErrorCode::kBadFile, "cannot write ", path, ": ", std::strerror(errno));
+      cannot("write", path);
     }
   };
   std::array<unsigned char, 8> lengthBytes{};
@@ -189,9 +198,7 @@ void writeSafetensors(const std::string& path,
     const at::Tensor flat = item->second.detach().to(at::kCPU).contiguous();
     put(flat.data_ptr(), static_cast<size_t>(flat.numel() * flat.element_size()));
   }
-  if (std::fclose(file.release()) != 0) {
-    fail(ErrorCode::kBadFile, "cannot write ", path, ": ", std::strerror(errno));
-  }
+  if (std::fclose(file.release()) != 0) cannot("write", path);
 }
 
 }  // namespace acoer

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,8 @@ struct StoredFile {
   int descriptor = -1;  // open for reading while the table is in use; closed by the caller
   std::string path;     // for messages
 };
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 struct TensorTable {
   std::vector<StoredFile> files;
@@ -50,6 +53,8 @@ class TensorReader {
   // shapes differ.
   const StoredTensor& check(const std::string& name, c10::ArrayRef<int64_t> shape,
                             at::ScalarType wanted) const;
+  // Throws kBadFile if there are tensors besides `wanted`, which `owner` does not have.
+  void checkNoOthers(const std::set<std::string>& wanted, const std::string& owner) const;
   // Fills `out`, a CPU tensor (any strides), converting the type. Throws what check() throws.
   void read(const std::string& name, const at::Tensor& out, const Cancel& cancel) const;
 
@@ -65,7 +70,6 @@ class TensorReader {
 // Writes the tensors (copied to the CPU one at a time) with metadata {"format": "pt"}, wider types
 // first and then by name, like the reference writer. Names must not need JSON escapes. Throws
 // kBadFile.
-void writeSafetensors(const std::string& path,
-                      const std::vector<std::pair<std::string, at::Tensor>>& tensors);
+void writeSafetensors(const std::string& path, const NamedTensors& tensors);
 
 }  // namespace acoer

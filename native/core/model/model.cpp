@@ -137,9 +137,8 @@ std::vector<WeightSlot> weightSlots(const ModelSpec& spec, const Weights& w) {
   return slots;
 }
 
-std::vector<std::pair<std::string, at::Tensor>> namedWeights(const ModelSpec& spec,
-                                                             const Weights& weights) {
-  std::vector<std::pair<std::string, at::Tensor>> named;
+NamedTensors namedWeights(const ModelSpec& spec, const Weights& weights) {
+  NamedTensors named;
   for (const WeightSlot& slot : weightSlots(spec, weights))
     named.emplace_back(slot.name, slot.view());
   return named;
@@ -188,12 +187,7 @@ void checkWeights(const TensorReader& reader, const ModelSpec& spec) {
     reader.check(name, shape.sizes(), shape.scalar_type());
     wanted.insert(name);
   }
-  for (const auto& [name, tensor] : reader.tensors()) {
-    if (wanted.count(name) == 0) {
-      fail(ErrorCode::kBadFile, reader.pathOf(*tensor), " holds the tensor ", name,
-           ", which a model with this config.json does not have");
-    }
-  }
+  reader.checkNoOthers(wanted, "a model with this config.json");
 }
 
 }  // namespace

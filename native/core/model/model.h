@@ -108,7 +108,6 @@ std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& 
 
 // The name and a view of every parameter, in Hugging Face's naming; matrices must be plain. The
 // parts of a fused tensor are views of its rows; a tied head is left out.
-std::vector<std::pair<std::string, at::Tensor>> namedWeights(const ModelSpec& spec,
-                                                             const Weights& weights);
+NamedTensors namedWeights(const ModelSpec& spec, const Weights& weights);
 
 }  // namespace acoer

@@ -11,8 +11,6 @@ namespace acoer {
 
 namespace {
 
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
-
 // Reads every named tensor before copying any of them, and rejects tensors that nothing asks for.
 void readAll(const TensorTable& table, const NamedTensors& wanted) {
   const TensorReader reader(table);
@@ -24,12 +22,7 @@ void readAll(const TensorTable& table, const NamedTensors& wanted) {
     reader.read(name, read.back(), never);
     known.insert(name);
   }
-  for (const auto& [name, tensor] : reader.tensors()) {
-    if (known.count(name) == 0) {
-      fail(ErrorCode::kBadFile, reader.pathOf(*tensor), " holds the tensor ", name,
-           ", which this policy does not have");
-    }
-  }
+  reader.checkNoOthers(known, "this policy");
   const at::NoGradGuard noGrad;
   for (size_t i = 0; i < wanted.size(); ++i) {
     at::Tensor target = wanted[i].second;
