@@ -52,6 +52,11 @@ struct Parameter {
   int64_t row = 0;
   // Norms and biases do not decay, as in transformers' Trainer: all that are vectors.
   bool decays() const { return value.dim() > 1; }
+  // Its rows of the leaf's gradient; undefined if there is none.
+  at::Tensor gradient() const {
+    const at::Tensor& whole = leaf.grad();
+    return whole.defined() ? whole.narrow(0, row, value.size(0)) : at::Tensor();
+  }
   at::Tensor expAvg{}, expAvgSq{};
 };
 

@@ -14,17 +14,10 @@ namespace acoer {
 
 namespace {
 
-// The rows of the leaf's gradient that belong to the parameter; undefined if there is no gradient.
-at::Tensor gradientOf(const Parameter& parameter) {
-  const at::Tensor& gradient = parameter.leaf.grad();
-  if (!gradient.defined()) return {};
-  return gradient.narrow(0, parameter.row, parameter.value.size(0));
-}
-
 double globalNorm(const Policy& policy) {
   std::vector<at::Tensor> gradients;
   for (const Parameter& parameter : policy.parameters) {
-    const at::Tensor gradient = gradientOf(parameter);
+    const at::Tensor gradient = parameter.gradient();
     if (gradient.defined()) gradients.push_back(gradient);
   }
   if (gradients.empty()) return 0;
@@ -55,12 +48,12 @@ struct AllOperands {
         {}, time, at::device(policy.model->device).dtype(policy.parameters[0].value.dtype()));
     int64_t most = 0;
     for (const Parameter& parameter : policy.parameters) {
-      if (!gradientOf(parameter).defined()) most = std::max(most, parameter.value.numel());
+      if (!parameter.gradient().defined()) most = std::max(most, parameter.value.numel());
     }
     const at::Tensor zeros = at::zeros({most}, policy.parameters[0].value.options());
     for (const Parameter& parameter : policy.parameters) {
       const at::Tensor& value = parameter.value;
-      const at::Tensor own = gradientOf(parameter);
+      const at::Tensor own = parameter.gradient();
       const at::Tensor gradient =
           own.defined() ? own : zeros.narrow(0, 0, value.numel()).view_as(value);
       (parameter.decays() ? decaying : others).add(parameter, gradient, timeTensor);
@@ -135,10 +128,10 @@ void zeroGradients(Policy& policy) {
   for (Parameter& parameter : policy.parameters) parameter.leaf.mutable_grad().reset();
 }
 
-std::vector<std::pair<std::string, at::Tensor>> gradients(const Policy& policy) {
-  std::vector<std::pair<std::string, at::Tensor>> named;
+NamedTensors gradients(const Policy& policy) {
+  NamedTensors named;
   for (const Parameter& parameter : policy.parameters) {
-    const at::Tensor gradient = gradientOf(parameter);
+    const at::Tensor gradient = parameter.gradient();
     named.emplace_back(parameter.name,
                        gradient.defined() ? gradient.clone() : at::zeros_like(parameter.value));
   }

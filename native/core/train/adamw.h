@@ -25,6 +25,6 @@ StepResult step(Policy& policy, const StepOptions& options);
 void zeroGradients(Policy& policy);
 
 // The accumulated gradients by parameter name, for tests and diagnosis.
-std::vector<std::pair<std::string, at::Tensor>> gradients(const Policy& policy);
+NamedTensors gradients(const Policy& policy);
 
 }  // namespace acoer

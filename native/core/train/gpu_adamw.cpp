@@ -16,9 +16,8 @@ bool takes(const at::Tensor& x) { return x.scalar_type() == at::kFloat && x.is_c
 
 // False: a kernel does not take the parameter.
 bool describe(const Parameter& parameter, cuda::AdamWTensor& to) {
-  at::Tensor gradient = parameter.leaf.grad();
+  const at::Tensor gradient = parameter.gradient();
   if (gradient.defined()) {
-    gradient = gradient.narrow(0, parameter.row, parameter.value.size(0));
     if (!takes(gradient)) return false;
     to.gradient = gradient.const_data_ptr<float>();
   }
