@@ -41,12 +41,6 @@ std::filesystem::path libtorchFolder() {
   return folder;
 }
 
-std::filesystem::path ownFolder() {
-  Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&resolveDevice), &info) == 0) return {};
-  return std::filesystem::path(info.dli_fname).parent_path();
-}
-
 void loadKernels(DeviceLibraries& libraries) {
   const auto path = ownFolder() / "libacoer_cuda.so";
   if (!std::filesystem::exists(path)) return;
@@ -133,6 +127,12 @@ bool isCudaName(const std::string& name) {
 }
 
 }  // namespace
+
+std::filesystem::path ownFolder() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&resolveDevice), &info) == 0) return {};
+  return std::filesystem::path(info.dli_fname).parent_path();
+}
 
 c10::Device resolveDevice(const std::string& name) {
   deviceLibraries();  // before the first question about CUDA

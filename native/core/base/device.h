@@ -6,6 +6,7 @@
 
 #include <c10/core/Device.h>
 
+#include <filesystem>
 #include <string>
 
 namespace acoer {
@@ -13,6 +14,9 @@ namespace acoer {
 // "cpu", "cuda", "cuda:<n>", or "auto" (cuda if there is one). Throws kDevice if the device is not
 // available and kBadArgument for any other name.
 c10::Device resolveDevice(const std::string& name);
+
+// The folder of the program or addon that holds this code; empty if it is not known.
+std::filesystem::path ownFolder();
 
 // The CUDA version that libtorch was built with, such as "13.0"; empty without CUDA.
 std::string cudaVersion();

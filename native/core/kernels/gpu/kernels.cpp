@@ -15,6 +15,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/device.h"
 #include "base/error.h"
 #include "kernels/gpu/card.h"
 
@@ -83,12 +84,6 @@ std::vector<char> readKernels(const std::filesystem::path& path) {
     fail(ErrorCode::kBadFile, path.string(), " is torn or no file of CUDA kernels");
   }
   return bytes;
-}
-
-std::filesystem::path folderOfThisCode() {
-  Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&gpuKernels), &info) == 0) return ".";
-  return std::filesystem::path(info.dli_fname).parent_path();
 }
 
 }  // namespace
@@ -221,7 +216,7 @@ static GpuKernelChoice chooseFor(c10::Device device) {
   if (!setting.empty()) return chooseGpuKernels(setting, {}, runtime);
   const KernelSource source = kernelSource(currentCard(runtime), runtime, loadedCudaDriver());
   if (!source.reason.empty()) return {nullptr, source.reason};
-  return chooseGpuKernels(setting, folderOfThisCode() / source.file, source.runtime);
+  return chooseGpuKernels(setting, ownFolder() / source.file, source.runtime);
 }
 
 const GpuKernelChoice& gpuKernels(c10::Device device) {
