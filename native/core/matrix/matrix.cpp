@@ -80,7 +80,11 @@ at::Tensor transposedProduct(const at::Tensor& a_TR, const at::Tensor& b_TC) {
   return y_RC;
 }
 
-void multiplyPlain(at::Tensor y, const at::Tensor& x, const at::Tensor& w, double scale, bool add) {
+// As smallProductInto(), for a plain matrix of any size.
+void multiplyPlain(at::Tensor y, const at::Tensor& x, const at::Tensor& w_OI, bool transposed,
+                   double scale, bool add) {
+  if (isSmallMatrix(w_OI, x)) return smallProductInto(y, x, w_OI, transposed, scale, add);
+  const at::Tensor w = transposed ? w_OI.t() : w_OI;
   if (add || scale != 1) {
     at::addmm_out(y, y, x, w, add ? 1 : 0, scale);
   } else {
@@ -145,10 +149,7 @@ void Matrix::forwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const I
     return packedForwardInto(y_TO, x_TI, packed_, add);
   }
   if (y_TO.scalar_type() != x_TI.scalar_type()) return widenedForward(y_TO, x_TI, memory_);
-  if (isSmallMatrix(memory_, x_TI)) {
-    return smallForwardInto(y_TO, x_TI, memory_, into.scale, add);
-  }
-  multiplyPlain(y_TO, x_TI, memory_.t(), into.scale, add);
+  multiplyPlain(y_TO, x_TI, memory_, /*transposed=*/true, into.scale, add);
 }
 
 at::Tensor Matrix::backward(const at::Tensor& dy_TO) const {
@@ -163,10 +164,7 @@ void Matrix::backwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO,
     const auto args = productArgs(dy_TO, memory_, dx_TI, into.scale, into.add, outputs_, inputs_);
     return multiply(kernels::productKernels().backward, args, inputs_, outputs_);
   }
-  if (isSmallMatrix(memory_, dy_TO)) {
-    return smallBackwardInto(dx_TI, dy_TO, memory_, into.scale, into.add);
-  }
-  multiplyPlain(dx_TI, dy_TO, memory_, into.scale, into.add);
+  multiplyPlain(dx_TI, dy_TO, memory_, /*transposed=*/false, into.scale, into.add);
 }
 
 at::ScalarType Matrix::backwardType() const {

@@ -63,27 +63,16 @@ bool isSmallMatrix(const at::Tensor& w_OI, const at::Tensor& rows) {
          rowsAreContiguous(rows);
 }
 
-void smallForwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const at::Tensor& w_OI,
-                      double scale, bool add) {
-  const int64_t outputs = w_OI.size(0), inputs = w_OI.size(1);
-  withMathType(x_TI, [&](auto type) {
+void smallProductInto(const at::Tensor& y, const at::Tensor& x, const at::Tensor& w_OI,
+                      bool transposed, double scale, bool add) {
+  const int64_t columns = w_OI.size(transposed ? 0 : 1), depth = w_OI.size(transposed ? 1 : 0);
+  withMathType(x, [&](auto type) {
     using T = decltype(type);
-    T* packed = scratch<T>(packedSize<T>(outputs, inputs));
-    kernels::mathKernels<T>().pack(w_OI.const_data_ptr<T>(), w_OI.stride(0), outputs, inputs,
-                                   static_cast<T>(scale), packed);
-    multiply<T>(x_TI, packed, y_TO, add);
-  });
-}
-
-void smallBackwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO, const at::Tensor& w_OI,
-                       double scale, bool add) {
-  const int64_t outputs = w_OI.size(0), inputs = w_OI.size(1);
-  withMathType(dy_TO, [&](auto type) {
-    using T = decltype(type);
-    T* packed = scratch<T>(packedSize<T>(inputs, outputs));
-    kernels::mathKernels<T>().packTransposed(w_OI.const_data_ptr<T>(), w_OI.stride(0), inputs,
-                                             outputs, static_cast<T>(scale), packed);
-    multiply<T>(dy_TO, packed, dx_TI, add);
+    const auto& math = kernels::mathKernels<T>();
+    T* packed = scratch<T>(packedSize<T>(columns, depth));
+    (transposed ? math.pack : math.packTransposed)(w_OI.const_data_ptr<T>(), w_OI.stride(0),
+                                                   columns, depth, static_cast<T>(scale), packed);
+    multiply<T>(x, packed, y, add);
   });
 }
 

@@ -10,11 +10,9 @@ namespace acoer {
 
 // Whether the products below take a matrix W [O, I] and rows of its type.
 bool isSmallMatrix(const at::Tensor& w_OI, const at::Tensor& rows);
-// y (+)= scale x W^T, dx (+)= scale dy W.
-void smallForwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const at::Tensor& w_OI,
-                      double scale, bool add);
-void smallBackwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO, const at::Tensor& w_OI,
-                       double scale, bool add);
+// y (+)= scale x W^T if `transposed`, else scale x W.
+void smallProductInto(const at::Tensor& y, const at::Tensor& x, const at::Tensor& w_OI,
+                      bool transposed, double scale, bool add);
 // W [O, I] of any size arranged once for many products, and y (+)= x W^T with it.
 at::Tensor packForProducts(const at::Tensor& w_OI);
 void packedForwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const at::Tensor& packed,
