@@ -119,7 +119,7 @@ at::Tensor hiddenStates(const Model& model, const Policy* policy, const PackedSe
   for (size_t layer = 0; layer < pass.weights.layers.size(); ++layer) {
     x_TD = layerForward(pass, layer, x_TD, nullptr);
   }
-  return rmsNorm(x_TD, pass.weights.finalNorm_D, model.spec.rmsNormEps);
+  return rmsRotateByTensorOps(x_TD, pass.weights.finalNorm_D, model.spec.rmsNormEps, {}).y;
 }
 
 ScoreGap gapToScore(const Model& model, const std::vector<GenerateRequest>& requests,

@@ -7,7 +7,7 @@
 #include "check.h"
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/sets.h"
-#include "ops/ops.h"
+#include "ops/norm.h"
 #include "ops/rope.h"
 
 namespace acoer::check {
@@ -60,7 +60,7 @@ class Case {
     const c10::AutoGradMode grad(true);
     const at::Tensor x = x_.to(at::kDouble).requires_grad_(true);
     const at::Tensor weight = weight_.to(at::kDouble).requires_grad_(true);
-    at::Tensor expected = shape_.weight ? rmsNorm(x, weight, kEps) : x;
+    at::Tensor expected = shape_.weight ? rmsRotateByTensorOps(x, weight, kEps, {}).y : x;
     if (shape_.rotation) {
       expected = applyRope(expected, cos_.to(at::kDouble), sin_.to(at::kDouble));
     }

@@ -136,10 +136,10 @@ void checkSmallAttention(const PackedLayout& layout) {
       };
       AttentionTape tape;
       const at::Tensor got =
-          attention(q.detach().to(type), k.detach().to(type), v.detach().to(type), layout, &tape);
-      ACOER_CHECK(tape.q_THK.defined() && tape.calls.empty());
+          attention(Heads{q.detach(), k.detach(), v.detach()}.to(type), layout, &tape);
+      ACOER_CHECK(tape.own.q_THK.defined() && tape.calls.empty());
       isNear(got, expected.detach());
-      const AttentionGradients d = attentionBackward(tape, dOut.to(type), layout);
+      const Heads d = attentionBackward(tape, dOut.to(type), layout);
       isNear(d.q_THK, q.grad());
       isNear(d.k_TJK, k.grad());
       isNear(d.v_TJK, v.grad());
@@ -231,7 +231,7 @@ ACOER_TEST(train_long_attention_is_the_library_s) {
   const at::Tensor q = normal({layout.tokens, 4, 16}, 1), k = normal({layout.tokens, 2, 16}, 2),
                    v = normal({layout.tokens, 2, 16}, 3);
   ACOER_CHECK(!isSmallAttention(at::kCPU, at::kDouble, layout.longest));
-  ACOER_CHECK_LE(worst(attention(q, k, v, layout, nullptr), smallAttention(q, k, v, layout)),
+  ACOER_CHECK_LE(worst(attention({q, k, v}, layout, nullptr), smallAttention({q, k, v}, layout)),
                  1e-13);
 }
 

@@ -8,7 +8,7 @@
 #include "generate/decode_ops.h"
 #include "kernels/cpu/dispatch.h"
 #include "ops/adapters.h"
-#include "ops/attention.h"
+#include "ops/norm.h"
 
 namespace acoer {
 namespace {
@@ -19,16 +19,14 @@ namespace {
 constexpr int64_t kShortPrompt = 128;
 
 // [T, H * K]
-at::Tensor attendLongPrompt(const at::Tensor& q_THK, const at::Tensor& k_TJK,
-                            const at::Tensor& v_TJK) {
+at::Tensor attendLongPrompt(const Heads& prompt) {
+  const at::Tensor& q_THK = prompt.q_THK;
   const int64_t length = q_THK.size(0);
-  if (!isSmallAttention(q_THK.device(), q_THK.scalar_type(), length)) {
-    return attendPrompt(q_THK, k_TJK, v_TJK);
-  }
+  if (!isSmallAttention(q_THK.device(), q_THK.scalar_type(), length)) return attendPrompt(prompt);
   PackedLayout layout;
   layout.longest = length;
   layout.sequences = {{.own = 0, .length = length}};
-  return attention(q_THK, k_TJK, v_TJK, layout, nullptr).flatten(1);
+  return attention(prompt, layout, nullptr).flatten(1);
 }
 
 template <class Visit>
@@ -80,103 +78,85 @@ class CpuDecodeOps final : public DecodeOps {
       : DecodeOps(model, formOnCpu(model), positions, wideType(model.dtype)) {}
 
   bool usesTiledKeys() const override { return true; }
-  void placeRows(DecodePart& part, const DecodeRows& rows) const override;
-  void embed(DecodePart& part) const override;
-  void norm(DecodePart& part, const at::Tensor& weight_D) const override;
-  void attention(DecodePart& part, size_t layer, bool writeOnly) const override;
-  void activation(DecodePart& part) const override;
-};
 
-void CpuDecodeOps::placeRows(DecodePart& part, const DecodeRows& rows) const {
-  part.ids_N = rows.ids.data() + part.begin;
-  part.slots_N = rows.slots.data() + part.begin;
-  part.positions_N = rows.positions.data() + part.begin;
-  part.shared_N = rows.shared.data() + part.begin;
-}
+  void placeRows(DecodePart& part, const DecodeRows& rows) const override {
+    part.ids_N = rows.ids.data() + part.begin;
+    part.slots_N = rows.slots.data() + part.begin;
+    part.positions_N = rows.positions.data() + part.begin;
+    part.shared_N = rows.shared.data() + part.begin;
+  }
 
-void CpuDecodeOps::embed(DecodePart& part) const {
-  const Matrix& embed_VD = part.weights->embed_VD;
-  const int64_t rowBytes = model_.spec.hiddenSize * part.x_ND.element_size();
-  char* x = static_cast<char*>(part.x_ND.data_ptr());
-  for (int64_t n = 0; n < part.count(); ++n) embed_VD.copyRow(part.ids_N[n], x + n * rowBytes);
-}
+  void embed(DecodePart& part) const override {
+    const Matrix& embed_VD = part.weights->embed_VD;
+    const int64_t rowBytes = model_.spec.hiddenSize * part.x_ND.element_size();
+    char* x = static_cast<char*>(part.x_ND.data_ptr());
+    for (int64_t n = 0; n < part.count(); ++n) embed_VD.copyRow(part.ids_N[n], x + n * rowBytes);
+  }
 
-void CpuDecodeOps::norm(DecodePart& part, const at::Tensor& weight_D) const {
-  const int64_t rows = part.count(), width = model_.spec.hiddenSize;
-  withModelType(model_.dtype, [&](auto type) {
-    using T = decltype(type);
-    const kernels::RmsRotation<T> norm{.weight = readPointer<T>(weight_D),
-                                       .eps = model_.spec.rmsNormEps};
-    const kernels::Rows<const T> x{readPointer<T>(part.x_ND), rows, 1, width, width};
-    const kernels::Rows<T> y{writePointer<T>(part.normed_ND), rows, 1, width, width};
-    at::parallel_for(0, rows, rowGrain(width), [&](int64_t begin, int64_t end) {
-      kernels::rowKernels<T>().rmsRotate(norm, x, y, nullptr, begin, end);
+  void norm(DecodePart& part, const at::Tensor& weight_D) const override {
+    const int64_t rows = part.count(), width = model_.spec.hiddenSize;
+    withModelType(model_.dtype, [&](auto type) {
+      using T = decltype(type);
+      const kernels::RmsRotation<T> norm{.weight = readPointer<T>(weight_D),
+                                         .eps = model_.spec.rmsNormEps};
+      const kernels::Rows<const T> x{readPointer<T>(part.x_ND), rows, 1, width, width};
+      const kernels::Rows<T> y{writePointer<T>(part.normed_ND), rows, 1, width, width};
+      at::parallel_for(0, rows, rowGrain(width), [&](int64_t begin, int64_t end) {
+        kernels::rowKernels<T>().rmsRotate(norm, x, y, nullptr, begin, end);
+      });
     });
-  });
-}
+  }
 
-void CpuDecodeOps::activation(DecodePart& part) const {
-  const int64_t width = model_.spec.intermediateSize;
-  withModelType(model_.dtype, [&](auto type) {
-    using T = decltype(type);
-    const T* gateUp = readPointer<T>(part.gateUp_N2F);
-    T* out = writePointer<T>(part.act_NF);
-    const auto kernel = kernels::rowKernels<T>().swiglu;
-    at::parallel_for(0, part.count(), rowGrain(width), [&](int64_t begin, int64_t end) {
-      kernel(gateUp + 2 * begin * width, out + begin * width, end - begin, width);
-    });
-  });
-}
-
-void CpuDecodeOps::attention(DecodePart& part, size_t layer, bool writeOnly) const {
-  const ModelSpec& spec = model_.spec;
-  const LayerWeights& w = part.weights->layers[layer];
-  withModelType(model_.dtype, [&](auto type) {
-    using T = decltype(type);
-    kernels::AttentionArgs<T> args;
-    args.qkv_NE = writePointer<T>(part.qkv_NE);
-    args.keys_SJLK = writePointer<T>(part.cache->keys(static_cast<int64_t>(layer)));
-    args.values_SJLK = writePointer<T>(part.cache->values(static_cast<int64_t>(layer)));
-    args.out_NHK = writePointer<T>(part.heads_NHK);
-    args.slot_N = part.slots_N;
-    args.position_N = part.positions_N;
-    const auto shared = sharedOfLayer<T>(part.shared_N, part.count(), static_cast<int64_t>(layer));
-    if (!shared.empty()) args.shared_N = shared.data();
-    args.rows = part.count();
-    args.heads = spec.numHeads;
-    args.kvHeads = spec.numKvHeads;
-    args.headDim = spec.headDim;
-    args.capacity = part.cache->positions();
-    args.qNorm_K = spec.qkNorm ? readPointer<T>(w.qNorm_K) : nullptr;
-    args.kNorm_K = spec.qkNorm ? readPointer<T>(w.kNorm_K) : nullptr;
-    args.cos_PK = readPointer<kernels::Acc<T>>(rope_.cos_PK);
-    args.sin_PK = readPointer<kernels::Acc<T>>(rope_.sin_PK);
-    args.eps = spec.rmsNormEps;
-    const auto& kernel = kernels::rowKernels<T>();
-    at::parallel_for(0, part.count(), rowGrain(spec.qkvRows()),
-                     [&](int64_t begin, int64_t end) { kernel.writeHeads(args, begin, end); });
-    if (writeOnly) return;
-    auto attendRows = [&](const kernels::AttentionArgs<T>& some) {
-      const int64_t longest = *std::max_element(some.position_N, some.position_N + some.rows) + 1;
-      at::parallel_for(0, some.rows * spec.numKvHeads,
-                       rowGrain(longest * spec.headDim * spec.numHeads / spec.numKvHeads),
-                       [&](int64_t from, int64_t to) { kernel.attend(some, from, to); });
-    };
-    if (!part.prefill) return attendRows(args);
-    const at::Tensor heads = part.qkv_NE.view({part.count(), -1, spec.headDim});
-    for (const PromptSpan& span : part.prompts) {
-      if (span.end - span.begin <= kShortPrompt) {
-        attendRows(narrowed(args, span.begin, span.end));
-        continue;
+  void attention(DecodePart& part, size_t layer, bool writeOnly) const override {
+    const ModelSpec& spec = model_.spec;
+    const LayerWeights& w = part.weights->layers[layer];
+    withModelType(model_.dtype, [&](auto type) {
+      using T = decltype(type);
+      kernels::AttentionArgs<T> args;
+      args.qkv_NE = writePointer<T>(part.qkv_NE);
+      args.keys_SJLK = writePointer<T>(part.cache->keys(static_cast<int64_t>(layer)));
+      args.values_SJLK = writePointer<T>(part.cache->values(static_cast<int64_t>(layer)));
+      args.out_NHK = writePointer<T>(part.heads_NHK);
+      args.slot_N = part.slots_N;
+      args.position_N = part.positions_N;
+      const auto shared =
+          sharedOfLayer<T>(part.shared_N, part.count(), static_cast<int64_t>(layer));
+      if (!shared.empty()) args.shared_N = shared.data();
+      args.rows = part.count();
+      args.heads = spec.numHeads;
+      args.kvHeads = spec.numKvHeads;
+      args.headDim = spec.headDim;
+      args.capacity = part.cache->positions();
+      args.qNorm_K = spec.qkNorm ? readPointer<T>(w.qNorm_K) : nullptr;
+      args.kNorm_K = spec.qkNorm ? readPointer<T>(w.kNorm_K) : nullptr;
+      args.cos_PK = readPointer<kernels::Acc<T>>(rope_.cos_PK);
+      args.sin_PK = readPointer<kernels::Acc<T>>(rope_.sin_PK);
+      args.eps = spec.rmsNormEps;
+      const auto& kernel = kernels::rowKernels<T>();
+      at::parallel_for(0, part.count(), rowGrain(spec.qkvRows()),
+                       [&](int64_t begin, int64_t end) { kernel.writeHeads(args, begin, end); });
+      if (writeOnly) return;
+      auto attendRows = [&](const kernels::AttentionArgs<T>& some) {
+        const int64_t longest = *std::max_element(some.position_N, some.position_N + some.rows) + 1;
+        at::parallel_for(0, some.rows * spec.numKvHeads,
+                         rowGrain(longest * spec.headDim * spec.numHeads / spec.numKvHeads),
+                         [&](int64_t from, int64_t to) { kernel.attend(some, from, to); });
+      };
+      if (!part.prefill) return attendRows(args);
+      for (const PromptSpan& span : part.prompts) {
+        if (span.end - span.begin <= kShortPrompt) {
+          attendRows(narrowed(args, span.begin, span.end));
+          continue;
+        }
+        const at::Tensor prompt_TE = part.qkv_NE.slice(0, span.begin, span.end);
+        part.heads_NHK.slice(0, span.begin, span.end)
+            .copy_(attendLongPrompt(splitHeads(spec, prompt_TE)));
       }
-      const at::Tensor prompt = heads.slice(0, span.begin, span.end);
-      part.heads_NHK.slice(0, span.begin, span.end)
-          .copy_(attendLongPrompt(
-              prompt.narrow(1, 0, spec.numHeads), prompt.narrow(1, spec.numHeads, spec.numKvHeads),
-              prompt.narrow(1, spec.numHeads + spec.numKvHeads, spec.numKvHeads)));
-    }
-  });
-}
+    });
+  }
+
+  void activation(DecodePart& part) const override { cpuSwiglu(part.gateUp_N2F, part.act_NF); }
+};
 
 }  // namespace
 

@@ -25,140 +25,130 @@ class GpuDecodeOps final : public DecodeOps {
   GpuDecodeOps(const Model& model, int64_t positions, const GpuKernels& kernels)
       : DecodeOps(model, Matrix::Form::kPlain, positions, model.dtype), kernels_(kernels) {}
 
-  void placeRows(DecodePart& part, const DecodeRows& rows) const override;
-  void norm(DecodePart& part, const at::Tensor& weight_D) const override;
-  void attention(DecodePart& part, size_t layer, bool writeOnly) const override;
-  void activation(DecodePart& part) const override;
+  void placeRows(DecodePart& part, const DecodeRows& rows) const override {
+    part.device = uploadRows(rows, part.begin, part.end, at::kInt, model_.device);
+    if (part.prefill) return;
+    const int32_t* positions = rows.positions.data() + part.begin;
+    const int32_t longest = *std::max_element(positions, positions + part.count()) + 1;
+    part.splits = cuda::attentionSplits(longest);
+  }
+
+  void norm(DecodePart& part, const at::Tensor& weight_D) const override {
+    startNorm(kernels_, part.x_ND, {}, weight_D, model_.spec.rmsNormEps, {part.normed_ND, {}});
+  }
+
+  // Queries are normed, if the model has norms for them, and rotated in place; keys and values go
+  // to the cache.
+  void attention(DecodePart& part, size_t layer, bool writeOnly) const override {
+    const ModelSpec& spec = model_.spec;
+    const LayerWeights& w = part.weights->layers[layer];
+    const bool bf16 = model_.dtype == at::kBFloat16;
+    void* stream = currentGpuStream(model_.device);
+    const at::Tensor& keys_SJLK = part.cache->keys(static_cast<int64_t>(layer));
+    const at::Tensor& values_SJLK = part.cache->values(static_cast<int64_t>(layer));
+    const auto heads = static_cast<int32_t>(spec.numHeads);
+    const auto kvHeads = static_cast<int32_t>(spec.numKvHeads);
+    const auto headDim = static_cast<int32_t>(spec.headDim);
+    const auto capacity = static_cast<int32_t>(part.cache->positions());
+    kernels_.launch(bf16 ? KernelId::rotate_bf16 : KernelId::rotate_fp32,
+                    {size(part.count()), size(cuda::rotateBlocks(heads, kvHeads))},
+                    cuda::RotateArgs{.qkv_NE = part.qkv_NE.const_data_ptr(),
+                                     .qNorm_K = dataOrNull(w.qNorm_K),
+                                     .kNorm_K = dataOrNull(w.kNorm_K),
+                                     .cos_PK = rope_.cos_PK.const_data_ptr(),
+                                     .sin_PK = rope_.sin_PK.const_data_ptr(),
+                                     .slots_N = int32s(part.device.slots_N),
+                                     .positions_N = int32s(part.device.positions_N),
+                                     .q_NHK = part.qkv_NE.data_ptr(),
+                                     .keys_SJLK = keys_SJLK.data_ptr(),
+                                     .values_SJLK = values_SJLK.data_ptr(),
+                                     .qStride = spec.qkvRows(),
+                                     .heads = heads,
+                                     .kvHeads = kvHeads,
+                                     .headDim = headDim,
+                                     .capacity = capacity,
+                                     .eps = static_cast<float>(spec.rmsNormEps)},
+                    stream);
+    if (writeOnly) return;
+    if (part.prefill) {
+      const at::Tensor q_NHK = splitHeads(spec, part.qkv_NE).q_THK;
+      for (const PromptSpan& span : part.prompts) {
+        auto prompt = [&](const at::Tensor& cache) {
+          return cache.select(0, span.slot).narrow(1, 0, span.end - span.begin).transpose(0, 1);
+        };
+        part.heads_NHK.slice(0, span.begin, span.end)
+            .copy_(attendPrompt(
+                {q_NHK.slice(0, span.begin, span.end), prompt(keys_SJLK), prompt(values_SJLK)}));
+      }
+      return;
+    }
+    const auto group = heads / kvHeads;
+    const auto splits = static_cast<int32_t>(part.splits);
+    kernels_.launch(cuda::attentionKernel(bf16, headDim, group),
+                    {size(splits), size(kvHeads), size(part.count())},
+                    cuda::AttentionArgs{.q_NHK = part.qkv_NE.const_data_ptr(),
+                                        .keys_SJLK = keys_SJLK.const_data_ptr(),
+                                        .values_SJLK = values_SJLK.const_data_ptr(),
+                                        .slots_N = int32s(part.device.slots_N),
+                                        .positions_N = int32s(part.device.positions_N),
+                                        .sums_NJsGK = splitSums_.data_ptr<float>(),
+                                        .stats_NJsG2 = splitStats_.data_ptr<float>(),
+                                        .out_NHK = part.heads_NHK.data_ptr(),
+                                        .qStride = spec.qkvRows(),
+                                        .kvHeads = kvHeads,
+                                        .group = group,
+                                        .capacity = capacity,
+                                        .splits = splits,
+                                        .scale = 1 / std::sqrt(static_cast<float>(headDim))},
+                    stream);
+    if (splits == 1) return;
+    kernels_.launch(bf16 ? KernelId::combine_bf16 : KernelId::combine_fp32,
+                    {size(heads), size(part.count())},
+                    cuda::CombineArgs{.sums_NJsGK = splitSums_.const_data_ptr<float>(),
+                                      .stats_NJsG2 = splitStats_.const_data_ptr<float>(),
+                                      .positions_N = int32s(part.device.positions_N),
+                                      .out_NHK = part.heads_NHK.data_ptr(),
+                                      .kvHeads = kvHeads,
+                                      .group = group,
+                                      .headDim = headDim,
+                                      .splits = splits},
+                    stream);
+  }
+
+  void activation(DecodePart& part) const override {
+    startSwiglu(kernels_, part.gateUp_N2F, part.act_NF);
+  }
+
+  // Products are libtorch's operations even where kernels are emulated on a CPU, which has products
+  // of its own: those are what a graph records.
   void multiply(const Matrix& w, const at::Tensor& x_NI, const at::Tensor& y_NO,
-                const Into& into) const override;
-  void reserve(int64_t rows, int64_t splits) override;
-  bool hasReserved(int64_t rows, int64_t splits) const override;
+                const Into& into) const override {
+    at::Tensor y = y_NO;
+    if (startFrom(y_NO, into)) {
+      y.addmm_(x_NI, w.plain().t());
+    } else if (y.scalar_type() == x_NI.scalar_type()) {
+      at::mm_out(y, x_NI, w.plain().t());
+    } else {
+      at::mm_out(y, x_NI, w.plain().t(), y.scalar_type());
+    }
+  }
+
+  void reserve(int64_t rows, int64_t splits) override {
+    const ModelSpec& spec = model_.spec;
+    const int64_t items = rows * spec.numHeads * splits;
+    const auto options = at::device(model_.device).dtype(at::kFloat);
+    splitSums_ = at::empty({items * spec.headDim}, options);
+    splitStats_ = at::empty({items * 2}, options);
+  }
+
+  bool hasReserved(int64_t rows, int64_t splits) const override {
+    return rows * model_.spec.numHeads * splits * 2 <= splitStats_.numel();
+  }
 
  private:
   const GpuKernels& kernels_;
   at::Tensor splitSums_, splitStats_;  // what the blocks of a row's attention leave
 };
-
-void GpuDecodeOps::placeRows(DecodePart& part, const DecodeRows& rows) const {
-  part.device = uploadRows(rows, part.begin, part.end, at::kInt, model_.device);
-  if (part.prefill) return;
-  const int32_t* positions = rows.positions.data() + part.begin;
-  const int32_t longest = *std::max_element(positions, positions + part.count()) + 1;
-  part.splits = cuda::attentionSplits(longest);
-}
-
-void GpuDecodeOps::reserve(int64_t rows, int64_t splits) {
-  const ModelSpec& spec = model_.spec;
-  const int64_t items = rows * spec.numHeads * splits;
-  const auto options = at::device(model_.device).dtype(at::kFloat);
-  splitSums_ = at::empty({items * spec.headDim}, options);
-  splitStats_ = at::empty({items * 2}, options);
-}
-
-bool GpuDecodeOps::hasReserved(int64_t rows, int64_t splits) const {
-  return rows * model_.spec.numHeads * splits * 2 <= splitStats_.numel();
-}
-
-// Products are libtorch's operations even where kernels are emulated on a CPU, which has products
-// of its own: those are what a graph records.
-void GpuDecodeOps::multiply(const Matrix& w, const at::Tensor& x_NI, const at::Tensor& y_NO,
-                            const Into& into) const {
-  at::Tensor y = y_NO;
-  if (startFrom(y_NO, into)) {
-    y.addmm_(x_NI, w.plain().t());
-  } else if (y.scalar_type() == x_NI.scalar_type()) {
-    at::mm_out(y, x_NI, w.plain().t());
-  } else {
-    at::mm_out(y, x_NI, w.plain().t(), y.scalar_type());
-  }
-}
-
-void GpuDecodeOps::norm(DecodePart& part, const at::Tensor& weight_D) const {
-  startNorm(kernels_, part.x_ND, {}, weight_D, model_.spec.rmsNormEps, {part.normed_ND, {}});
-}
-
-void GpuDecodeOps::activation(DecodePart& part) const {
-  startSwiglu(kernels_, part.gateUp_N2F, part.act_NF);
-}
-
-// Queries are normed, if the model has norms for them, and rotated in place; keys and values go to
-// the cache.
-void GpuDecodeOps::attention(DecodePart& part, size_t layer, bool writeOnly) const {
-  const ModelSpec& spec = model_.spec;
-  const LayerWeights& w = part.weights->layers[layer];
-  const bool bf16 = model_.dtype == at::kBFloat16;
-  void* stream = currentGpuStream(model_.device);
-  const at::Tensor& keys_SJLK = part.cache->keys(static_cast<int64_t>(layer));
-  const at::Tensor& values_SJLK = part.cache->values(static_cast<int64_t>(layer));
-  const auto heads = static_cast<int32_t>(spec.numHeads);
-  const auto kvHeads = static_cast<int32_t>(spec.numKvHeads);
-  const auto headDim = static_cast<int32_t>(spec.headDim);
-  const auto capacity = static_cast<int32_t>(part.cache->positions());
-  kernels_.launch(bf16 ? KernelId::rotate_bf16 : KernelId::rotate_fp32,
-                  {size(part.count()), size(cuda::rotateBlocks(heads, kvHeads))},
-                  cuda::RotateArgs{.qkv_NE = part.qkv_NE.const_data_ptr(),
-                                   .qNorm_K = dataOrNull(w.qNorm_K),
-                                   .kNorm_K = dataOrNull(w.kNorm_K),
-                                   .cos_PK = rope_.cos_PK.const_data_ptr(),
-                                   .sin_PK = rope_.sin_PK.const_data_ptr(),
-                                   .slots_N = int32s(part.device.slots_N),
-                                   .positions_N = int32s(part.device.positions_N),
-                                   .q_NHK = part.qkv_NE.data_ptr(),
-                                   .keys_SJLK = keys_SJLK.data_ptr(),
-                                   .values_SJLK = values_SJLK.data_ptr(),
-                                   .qStride = spec.qkvRows(),
-                                   .heads = heads,
-                                   .kvHeads = kvHeads,
-                                   .headDim = headDim,
-                                   .capacity = capacity,
-                                   .eps = static_cast<float>(spec.rmsNormEps)},
-                  stream);
-  if (writeOnly) return;
-  if (part.prefill) {
-    const at::Tensor q_NHK =
-        part.qkv_NE.narrow(1, 0, spec.qRows()).unflatten(1, {spec.numHeads, spec.headDim});
-    for (const PromptSpan& span : part.prompts) {
-      auto prompt = [&](const at::Tensor& cache) {
-        return cache.select(0, span.slot).narrow(1, 0, span.end - span.begin).transpose(0, 1);
-      };
-      part.heads_NHK.slice(0, span.begin, span.end)
-          .copy_(attendPrompt(q_NHK.slice(0, span.begin, span.end), prompt(keys_SJLK),
-                              prompt(values_SJLK)));
-    }
-    return;
-  }
-  const auto group = heads / kvHeads;
-  const auto splits = static_cast<int32_t>(part.splits);
-  kernels_.launch(cuda::attentionKernel(bf16, headDim, group),
-                  {size(splits), size(kvHeads), size(part.count())},
-                  cuda::AttentionArgs{.q_NHK = part.qkv_NE.const_data_ptr(),
-                                      .keys_SJLK = keys_SJLK.const_data_ptr(),
-                                      .values_SJLK = values_SJLK.const_data_ptr(),
-                                      .slots_N = int32s(part.device.slots_N),
-                                      .positions_N = int32s(part.device.positions_N),
-                                      .sums_NJsGK = splitSums_.data_ptr<float>(),
-                                      .stats_NJsG2 = splitStats_.data_ptr<float>(),
-                                      .out_NHK = part.heads_NHK.data_ptr(),
-                                      .qStride = spec.qkvRows(),
-                                      .kvHeads = kvHeads,
-                                      .group = group,
-                                      .capacity = capacity,
-                                      .splits = splits,
-                                      .scale = 1 / std::sqrt(static_cast<float>(headDim))},
-                  stream);
-  if (splits == 1) return;
-  kernels_.launch(bf16 ? KernelId::combine_bf16 : KernelId::combine_fp32,
-                  {size(heads), size(part.count())},
-                  cuda::CombineArgs{.sums_NJsGK = splitSums_.const_data_ptr<float>(),
-                                    .stats_NJsG2 = splitStats_.const_data_ptr<float>(),
-                                    .positions_N = int32s(part.device.positions_N),
-                                    .out_NHK = part.heads_NHK.data_ptr(),
-                                    .kvHeads = kvHeads,
-                                    .group = group,
-                                    .headDim = headDim,
-                                    .splits = splits},
-                  stream);
-}
 
 }  // namespace
 

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "ops/attention.h"
 #include "ops/ops.h"
 
 namespace acoer {
@@ -37,7 +36,8 @@ DeviceRows uploadRows(const DecodeRows& rows, int64_t begin, int64_t end, at::Sc
   return {all_3N.select(0, 0), all_3N.select(0, 1), all_3N.select(0, 2)};
 }
 
-at::Tensor attendPrompt(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK) {
+at::Tensor attendPrompt(const Heads& prompt) {
+  const auto& [q_THK, k_TJK, v_TJK] = prompt;
   const auto type = attentionType(q_THK);
   auto batched = [&](const at::Tensor& x) { return x.to(type).transpose(0, 1).unsqueeze(0); };
   const at::Tensor out = at::scaled_dot_product_attention(

@@ -5,6 +5,7 @@
 
 #include "generate/kv_cache.h"
 #include "ops/adapters.h"
+#include "ops/attention.h"
 #include "ops/ops.h"
 #include "ops/rope.h"
 
@@ -131,8 +132,8 @@ std::unique_ptr<DecodeOps> gpuDecodeOps(const Model& model, int64_t positions,
                                         const GpuKernels& kernels);
 std::unique_ptr<DecodeOps> tensorDecodeOps(const Model& model, int64_t positions);
 
-// Causal attention inside one prompt, by the library: q [T, H, K], k and v [T, J, K] -> [T, H * K].
-at::Tensor attendPrompt(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK);
+// Causal attention inside one prompt, by the library -> [T, H * K].
+at::Tensor attendPrompt(const Heads& prompt);
 // Rows [begin, end) as one copy that is not waited for.
 DeviceRows uploadRows(const DecodeRows& rows, int64_t begin, int64_t end, at::ScalarType type,
                       at::Device device);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "generate/decode_ops.h"
+#include "ops/norm.h"
 #include "ops/ops.h"
 
 namespace acoer {
@@ -63,7 +64,7 @@ class TensorDecodeOps final : public DecodeOps {
   }
 
   void norm(DecodePart& part, const at::Tensor& weight_D) const override {
-    part.normed_ND.copy_(rmsNorm(part.x_ND, weight_D, model_.spec.rmsNormEps));
+    part.normed_ND.copy_(rmsRotateByTensorOps(part.x_ND, weight_D, model_.spec.rmsNormEps, {}).y);
   }
 
   void activation(DecodePart& part) const override { part.act_NF.copy_(swiglu(part.gateUp_N2F)); }
@@ -71,21 +72,19 @@ class TensorDecodeOps final : public DecodeOps {
   void attention(DecodePart& part, size_t layer, bool writeOnly) const override {
     const ModelSpec& spec = model_.spec;
     const LayerWeights& w = part.weights->layers[layer];
-    const at::Tensor heads = part.qkv_NE.view({part.count(), -1, spec.headDim});
+    const Heads heads = splitHeads(spec, part.qkv_NE);
     auto rotate = [&](const at::Tensor& x, const at::Tensor& weight_K) {
-      const at::Tensor normed = spec.qkNorm ? rmsNorm(x, weight_K, spec.rmsNormEps) : x;
-      return applyRope(normed, part.cos_NK, part.sin_NK);
+      return rmsRotateByTensorOps(x, weight_K, spec.rmsNormEps, {part.cos_NK, part.sin_NK}).y;
     };
-    const at::Tensor q_NHK = rotate(heads.narrow(1, 0, spec.numHeads), w.qNorm_K);
-    const at::Tensor k_NJK = rotate(heads.narrow(1, spec.numHeads, spec.numKvHeads), w.kNorm_K);
-    const at::Tensor v_NJK = heads.narrow(1, spec.numHeads + spec.numKvHeads, spec.numKvHeads);
+    const at::Tensor q_NHK = rotate(heads.q_THK, w.qNorm_K);
+    const at::Tensor k_NJK = rotate(heads.k_TJK, w.kNorm_K);
     at::Tensor keys = part.cache->keys(static_cast<int64_t>(layer));
     at::Tensor values = part.cache->values(static_cast<int64_t>(layer));
     const c10::List<std::optional<at::Tensor>> places(
         {std::optional<at::Tensor>(part.device.slots_N), std::nullopt,
          std::optional<at::Tensor>(part.device.positions_N)});
     at::index_put_(keys, places, k_NJK);
-    at::index_put_(values, places, v_NJK);
+    at::index_put_(values, places, heads.v_TJK);
     if (writeOnly) return;
     if (!part.prefill) {
       part.heads_NHK.copy_(attendCache(q_NHK, keys, values, part.view));
@@ -93,7 +92,8 @@ class TensorDecodeOps final : public DecodeOps {
     }
     for (const PromptSpan& span : part.prompts) {
       auto prompt = [&](const at::Tensor& x) { return x.slice(0, span.begin, span.end); };
-      prompt(part.heads_NHK).copy_(attendPrompt(prompt(q_NHK), prompt(k_NJK), prompt(v_NJK)));
+      prompt(part.heads_NHK)
+          .copy_(attendPrompt({prompt(q_NHK), prompt(k_NJK), prompt(heads.v_TJK)}));
     }
   }
 };

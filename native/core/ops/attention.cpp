@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "kernels/cpu/kernels.h"
+#include "ops/ops.h"
 
 namespace acoer {
 
@@ -12,11 +13,6 @@ namespace {
 at::Tensor toPadded(const at::Tensor& x, const PackedLayout& layout) {
   const at::Tensor rows = layout.identity ? x : x.index_select(0, layout.toPadded_P);
   return rows.to(attentionType(x));
-}
-
-// Our own attention computes bf16 in fp32.
-at::Tensor widened(const at::Tensor& x) {
-  return x.scalar_type() == at::kBFloat16 ? x.to(at::kFloat) : x;
 }
 
 // Rows [first, first + n * L) of padded x as [n, heads, L, K].
@@ -42,12 +38,20 @@ at::ScalarType attentionType(const at::Tensor& x) {
   return widens ? at::kFloat : x.scalar_type();
 }
 
-at::Tensor attention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
-                     const PackedLayout& layout, AttentionTape* tape) {
-  if (isSmallAttention(q_THK.device(), q_THK.scalar_type(), layout.longest)) {
-    if (tape) *tape = {.q_THK = q_THK, .k_TJK = k_TJK, .v_TJK = v_TJK, .calls = {}};
-    return smallAttention(widened(q_THK), widened(k_TJK), widened(v_TJK), layout)
-        .to(q_THK.scalar_type());
+Heads splitHeads(const ModelSpec& spec, const at::Tensor& qkv_TE) {
+  const auto block = [&](int64_t from, int64_t heads) {
+    return qkv_TE.narrow(1, from, heads * spec.headDim).unflatten(1, {heads, spec.headDim});
+  };
+  return {block(0, spec.numHeads), block(spec.qRows(), spec.numKvHeads),
+          block(spec.qRows() + spec.kvRows(), spec.numKvHeads)};
+}
+
+at::Tensor attention(const Heads& heads, const PackedLayout& layout, AttentionTape* tape) {
+  const auto& [q_THK, k_TJK, v_TJK] = heads;
+  const auto type = q_THK.scalar_type();
+  if (isSmallAttention(q_THK.device(), type, layout.longest)) {
+    if (tape) *tape = {.own = heads, .calls = {}};
+    return smallAttention(heads.to(wideType(type)), layout).to(type);  // bf16 in fp32
   }
   const at::Tensor q = toPadded(q_THK, layout), k = toPadded(k_TJK, layout),
                    v = toPadded(v_TJK, layout);
@@ -70,16 +74,15 @@ at::Tensor attention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at:
     first += bucket.sequences * bucket.length;
   }
   const c10::AutoGradMode off(false);
-  return fromBuckets(outs, layout, q_THK.scalar_type());
+  return fromBuckets(outs, layout, type);
 }
 
-AttentionGradients attentionBackward(const AttentionTape& tape, const at::Tensor& dOut_THK,
-                                     const PackedLayout& layout) {
-  if (tape.q_THK.defined()) {
-    const AttentionGradients d = smallAttentionBackward(
-        widened(tape.q_THK), widened(tape.k_TJK), widened(tape.v_TJK), widened(dOut_THK), layout);
-    const auto type = dOut_THK.scalar_type();
-    return {d.q_THK.to(type), d.k_TJK.to(type), d.v_TJK.to(type)};
+Heads attentionBackward(const AttentionTape& tape, const at::Tensor& dOut_THK,
+                        const PackedLayout& layout) {
+  const auto type = dOut_THK.scalar_type();
+  if (tape.own.q_THK.defined()) {
+    const auto wide = wideType(type);
+    return smallAttentionBackward(tape.own.to(wide), dOut_THK.to(wide), layout).to(type);
   }
   at::Tensor dOut = toPadded(dOut_THK, layout);
   if (layout.isPadding_P.defined()) {
@@ -95,7 +98,6 @@ AttentionGradients attentionBackward(const AttentionTape& tape, const at::Tensor
     dv.push_back(call.v.grad());
     first += layout.buckets[i].sequences * layout.buckets[i].length;
   }
-  const auto type = dOut_THK.scalar_type();
   return {fromBuckets(dq, layout, type), fromBuckets(dk, layout, type),
           fromBuckets(dv, layout, type)};
 }

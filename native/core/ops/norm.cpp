@@ -108,6 +108,15 @@ void backwardOps(const at::Tensor& dyRotated, const NormInputs& in, const at::Te
 
 }  // namespace
 
+Normed rmsRotateByTensorOps(const at::Tensor& x, const at::Tensor& weight, double eps,
+                            const Angles& angles) {
+  if (!weight.defined()) return {applyRope(x, angles.cos_TK, angles.sin_TK), {}};
+  const at::Tensor wide = x.to(wideType(x.scalar_type()));
+  const at::Tensor inverseRms = at::rsqrt((wide * wide).mean(-1, true) + eps);
+  const at::Tensor y = (wide * inverseRms).to(x.scalar_type()) * weight;
+  return {angles.cos_TK.defined() ? applyRope(y, angles.cos_TK, angles.sin_TK) : y, inverseRms};
+}
+
 Normed rmsRotate(const GpuKernels* kernels, const at::Tensor& x, const at::Tensor& weight,
                  double eps, const Angles& angles) {
   if (auto onGpu = gpuRmsRotate(kernels, x, weight, eps, angles)) return *std::move(onGpu);
@@ -115,12 +124,7 @@ Normed rmsRotate(const GpuKernels* kernels, const at::Tensor& x, const at::Tenso
   const bool done = x.is_cpu() && withKernelType(x.scalar_type(), [&](auto type) {
                       normed = forwardKernel<decltype(type)>(x, weight, eps, angles);
                     });
-  if (done) return normed;
-  if (!weight.defined()) return {applyRope(x, angles.cos_TK, angles.sin_TK), {}};
-  const at::Tensor wide = x.to(wideType(x.scalar_type()));
-  const at::Tensor inverseRms = at::rsqrt((wide * wide).mean(-1, true) + eps);
-  const at::Tensor y = (wide * inverseRms).to(x.scalar_type()) * weight;
-  return {angles.cos_TK.defined() ? applyRope(y, angles.cos_TK, angles.sin_TK) : y, inverseRms};
+  return done ? normed : rmsRotateByTensorOps(x, weight, eps, angles);
 }
 
 Normed addAndNorm(const GpuKernels* kernels, at::Tensor x_TD, const at::Tensor& delta_TD,
@@ -139,22 +143,26 @@ void rmsRotateBackward(const GpuKernels* kernels, const at::Tensor& dy, const No
   if (!done) backwardOps(dy, inputs, residual, dx);
 }
 
+bool cpuSwiglu(const at::Tensor& gateUp_T2F, const at::Tensor& act_TF) {
+  const int64_t width = act_TF.size(1);
+  return withKernelType(act_TF.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    const T* gateUp = readPointer<T>(gateUp_T2F);
+    T* act = writePointer<T>(act_TF);
+    const auto kernel = kernels::rowKernels<T>().swiglu;
+    at::parallel_for(0, act_TF.size(0), rowGrain(width), [&](int64_t begin, int64_t end) {
+      kernel(gateUp + 2 * begin * width, act + begin * width, end - begin, width);
+    });
+  });
+}
+
 at::Tensor swigluForward(const GpuKernels* kernels, const at::Tensor& gateUp_T2F) {
   const at::Tensor done_TF = gpuSwiglu(kernels, gateUp_T2F);
   if (done_TF.defined()) return done_TF;
   if (!gateUp_T2F.is_cpu()) return swiglu(gateUp_T2F);
-  const int64_t width = gateUp_T2F.size(1) / 2;
-  const at::Tensor y_TF = at::empty({gateUp_T2F.size(0), width}, gateUp_T2F.options());
-  const bool done = withKernelType(gateUp_T2F.scalar_type(), [&](auto type) {
-    using T = decltype(type);
-    const T* gateUp = readPointer<T>(gateUp_T2F);
-    T* y = writePointer<T>(y_TF);
-    at::parallel_for(0, y_TF.size(0), rowGrain(width), [&](int64_t begin, int64_t end) {
-      kernels::rowKernels<T>().swiglu(gateUp + 2 * begin * width, y + begin * width, end - begin,
-                                      width);
-    });
-  });
-  return done ? y_TF : swiglu(gateUp_T2F);
+  const at::Tensor act_TF =
+      at::empty({gateUp_T2F.size(0), gateUp_T2F.size(1) / 2}, gateUp_T2F.options());
+  return cpuSwiglu(gateUp_T2F, act_TF) ? act_TF : swiglu(gateUp_T2F);
 }
 
 namespace {

@@ -23,6 +23,10 @@ struct Normed {
 // An undefined weight, with a rotation: no norm, and no `inverseRms`. The same below.
 Normed rmsRotate(const GpuKernels* kernels, const at::Tensor& x, const at::Tensor& weight,
                  double eps, const Angles& angles = {});
+// The reference for all kernels: normalised in fp32 (fp64 for fp64), rounded to x's type, then
+// multiplied by the weight.
+Normed rmsRotateByTensorOps(const at::Tensor& x, const at::Tensor& weight, double eps,
+                            const Angles& angles);
 
 // Adds `delta` to x [T, D] in place, then as rmsRotate.
 Normed addAndNorm(const GpuKernels* kernels, at::Tensor x_TD, const at::Tensor& delta_TD,
@@ -38,6 +42,9 @@ struct NormInputs {
 // Writes dL/dx, plus `residual` if defined, to `dx`; with a residual both must be contiguous.
 void rmsRotateBackward(const GpuKernels* kernels, const at::Tensor& dy, const NormInputs& inputs,
                        const at::Tensor& residual, const at::Tensor& dx);
+
+// swiglu of ops.h by the CPU kernel, into `act_TF`; false: it does not take the type.
+bool cpuSwiglu(const at::Tensor& gateUp_T2F, const at::Tensor& act_TF);
 
 // swiglu of ops.h, and its backward.
 at::Tensor swigluForward(const GpuKernels* kernels, const at::Tensor& gateUp_T2F);

@@ -5,13 +5,6 @@
 
 namespace acoer {
 
-at::Tensor rmsNorm(const at::Tensor& x, const at::Tensor& weight_D, double eps) {
-  const auto type = x.scalar_type();
-  const at::Tensor wideX = x.to(wideType(type));
-  const at::Tensor scale = at::rsqrt(at::mean(wideX * wideX, {-1}, /*keepdim=*/true) + eps);
-  return (wideX * scale).to(type) * weight_D;
-}
-
 at::Tensor onDevice(const at::Tensor& host, at::Device device) {
   if (device.is_cpu()) return host;
   return host.pin_memory().to(device, /*non_blocking=*/true);

@@ -10,10 +10,6 @@ inline at::ScalarType wideType(at::ScalarType dtype) {
   return dtype == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// x * w / rms(x): normalised in fp32 (fp64 for fp64), rounded to x's type, then multiplied by the
-// weight.
-at::Tensor rmsNorm(const at::Tensor& x, const at::Tensor& weight_D, double eps);
-
 // A copy on `device` of a tensor in host memory. A GPU is not waited for: the work that is started
 // next on this thread finds the copy there.
 at::Tensor onDevice(const at::Tensor& host, at::Device device);

@@ -208,8 +208,8 @@ bool isSmallAttention(at::Device device, at::ScalarType type, int64_t longest) {
   return device.is_cpu() && longest <= (type == at::kBFloat16 ? kLongestBf16 : kLongest);
 }
 
-at::Tensor smallAttention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
-                          const PackedLayout& layout) {
+at::Tensor smallAttention(const Heads& heads, const PackedLayout& layout) {
+  const at::Tensor &q_THK = heads.q_THK, &k_TJK = heads.k_TJK, &v_TJK = heads.v_TJK;
   const at::Tensor out_THK = at::empty(q_THK.sizes(), q_THK.options());
   const int64_t kvHeads = k_TJK.size(1), group = q_THK.size(1) / kvHeads;
   withMathType(q_THK, [&](auto type) {
@@ -229,12 +229,12 @@ at::Tensor smallAttention(const at::Tensor& q_THK, const at::Tensor& k_TJK, cons
   return out_THK;
 }
 
-AttentionGradients smallAttentionBackward(const at::Tensor& q_THK, const at::Tensor& k_TJK,
-                                          const at::Tensor& v_TJK, const at::Tensor& dOut_THK,
-                                          const PackedLayout& layout) {
-  const AttentionGradients d{at::empty(q_THK.sizes(), q_THK.options()),
-                             at::zeros(k_TJK.sizes(), k_TJK.options()),
-                             at::zeros(v_TJK.sizes(), v_TJK.options())};
+Heads smallAttentionBackward(const Heads& heads, const at::Tensor& dOut_THK,
+                             const PackedLayout& layout) {
+  const at::Tensor &q_THK = heads.q_THK, &k_TJK = heads.k_TJK, &v_TJK = heads.v_TJK;
+  const Heads d{at::empty(q_THK.sizes(), q_THK.options()),
+                at::zeros(k_TJK.sizes(), k_TJK.options()),
+                at::zeros(v_TJK.sizes(), v_TJK.options())};
   const int64_t kvHeads = k_TJK.size(1), group = q_THK.size(1) / kvHeads;
   withMathType(q_THK, [&](auto type) {
     using T = decltype(type);

@@ -38,19 +38,6 @@ LayerProjections projections(const LayerPass& pass, size_t layer) {
   return all;
 }
 
-// The q, k and v column blocks of a fused [T, E] as [T, heads, K] views.
-struct Heads {
-  at::Tensor q_THK, k_TJK, v_TJK;
-};
-
-Heads splitHeads(const ModelSpec& spec, const at::Tensor& qkv_TE) {
-  const auto block = [&](int64_t from, int64_t heads) {
-    return qkv_TE.narrow(1, from, heads * spec.headDim).unflatten(1, {heads, spec.headDim});
-  };
-  return {block(0, spec.numHeads), block(spec.qRows(), spec.numKvHeads),
-          block(spec.qRows() + spec.kvRows(), spec.numKvHeads)};
-}
-
 // What the backward of a norm reads, and where the gradient of its weight goes.
 NormInputs normInputs(const LayerPass& pass, const at::Tensor& x, const at::Tensor& inverseRms,
                       const at::Tensor& weight, GradientSink& sink, const Angles& angles = {}) {
@@ -69,7 +56,7 @@ at::Tensor attentionForward(const LayerPass& pass, const LayerWeights& w, const 
     tape->qInverseRms = q.inverseRms;
     tape->kInverseRms = k.inverseRms;
   }
-  return attention(q.y, k.y, heads.v_TJK, pass.layout, tape ? &tape->attention : nullptr)
+  return attention({q.y, k.y, heads.v_TJK}, pass.layout, tape ? &tape->attention : nullptr)
       .flatten(1);
 }
 
@@ -78,7 +65,7 @@ at::Tensor attentionInputBackward(const LayerPass& pass, const LayerWeights& w, 
                                   const at::Tensor& dAttended_TQ, GradientSink& sink) {
   const ModelSpec& spec = pass.model.spec;
   const GpuKernels* kernels = pass.model.kernels;
-  AttentionGradients d = attentionBackward(
+  const Heads d = attentionBackward(
       tape.attention, dAttended_TQ.unflatten(1, {spec.numHeads, spec.headDim}), pass.layout);
   tape.attention = {};
   const at::Tensor dqkv_TE = at::empty_like(tape.qkv_TE);
@@ -247,7 +234,8 @@ void listTensors(const LayerTape& tape, std::vector<at::Tensor>& tensors) {
                   tape.postNorm.inverseRms, tape.qkv_TE, tape.qInverseRms, tape.kInverseRms,
                   tape.attended_TQ, tape.middle_TD, tape.gateUp_T2F, tape.activated_TF});
   const AttentionTape& attention = tape.attention;
-  tensors.insert(tensors.end(), {attention.q_THK, attention.k_TJK, attention.v_TJK});
+  const Heads& own = attention.own;
+  tensors.insert(tensors.end(), {own.q_THK, own.k_TJK, own.v_TJK});
   for (const AttentionTape::Call& call : attention.calls) {
     tensors.insert(tensors.end(), {call.q, call.k, call.v, call.out});
   }

@@ -7,8 +7,8 @@
 
 namespace acoer::cuda {
 
-// normed = x / rms(x) rounded to T, times the weight: the roundings are those of rmsNorm in
-// ops.cpp. With a delta, x becomes x + delta rounded to T first.
+// normed = x / rms(x) rounded to T, times the weight: the roundings are those of
+// rmsRotateByTensorOps in norm.cpp. With a delta, x becomes x + delta rounded to T first.
 template <class T>
 __device__ __forceinline__ void norm(const NormArgs& a) {
   const int64_t row = int64_t{blockIdx.x} * (ACOER_PLANTED(12) ? a.width + kPack : a.width);

@@ -1,5 +1,5 @@
-// The RMSNorm kernel against float64 and against the roundings of rmsNorm in
-// native/core/ops/ops.cpp.
+// The RMSNorm kernel against float64 and against the roundings of
+// rmsRotateByTensorOps in native/core/ops/norm.cpp.
 #include "kernels/norm.cuh"
 
 #include "check.h"

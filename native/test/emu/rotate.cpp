@@ -1,5 +1,5 @@
 // The kernel between the qkv projection and attention, against float64 and against the roundings of
-// rmsNorm and applyRope in native/core.
+// rmsRotateByTensorOps and applyRope in native/core.
 #include "kernels/rotate.cuh"
 
 #include "check.h"
