@@ -56,8 +56,8 @@ const MUTANTS = [
     name: 'second-policy-stride',
     what: 'rows of the second weights write their logits over those of the first',
     file: 'generate/decode.cpp',
-    from: 'logits_NV_.narrow(0, begin, end - begin)',
-    to: 'logits_NV_.narrow(0, 0, end - begin)',
+    from: 'logits_NV_.narrow(0, first + part.begin, part.count())',
+    to: 'logits_NV_.narrow(0, first, part.count())',
     tests: ['gpu_kernels_graphs_equal_steps'],
   },
   {

@@ -20,6 +20,12 @@ constexpr int64_t kExtendRows = 64;
 // Fewer rows than this are not worth a thread of their own.
 constexpr int64_t kMinShareRows = 32;
 
+// All of them.
+constexpr at::Tensor DecodeBuffers::* kBuffers[] = {
+    &DecodeBuffers::x_ND,      &DecodeBuffers::normed_ND,  &DecodeBuffers::qkv_NE,
+    &DecodeBuffers::heads_NHK, &DecodeBuffers::gateUp_N2F, &DecodeBuffers::act_NF,
+    &DecodeBuffers::ranks_NR};
+
 // Packed once for all products of the decoder's life. Panels are in their form already.
 Weights packed(Weights weights) {
   weights.head_VD = weights.head_VD.in(Matrix::Form::kPacked);
@@ -101,14 +107,9 @@ DecodePart Decoder::makePart(const std::vector<DecodeRows::Span>& spans, const K
   part.weights = &weights;
   part.begin = begin;
   part.end = end;
-  auto view = [&](const at::Tensor& whole) { return whole.narrow(0, first + begin, end - begin); };
-  part.x_ND = view(scratch.x_ND);
-  part.normed_ND = view(scratch.normed_ND);
-  part.qkv_NE = view(scratch.qkv_NE);
-  part.heads_NHK = view(scratch.heads_NHK);
-  part.gateUp_N2F = view(scratch.gateUp_N2F);
-  part.act_NF = view(scratch.act_NF);
-  part.ranks_NR = view(scratch.ranks_NR);
+  for (at::Tensor DecodeBuffers::* buffer : kBuffers) {
+    part.*buffer = (scratch.*buffer).narrow(0, first + begin, end - begin);
+  }
   return part;
 }
 
@@ -155,7 +156,7 @@ std::vector<std::pair<int64_t, int64_t>> Decoder::promptShares(const DecodeRows&
 }
 
 void Decoder::prefill(const DecodeRows& rows, const KvCache& cache,
-                      const std::function<bool(double done)>& shouldContinue) {
+                      const ShouldContinue& shouldContinue) {
   makeRoom(prompts_, rows.count());
   forEachWeights(rows.spans, [&](const Weights& weights, int64_t begin, int64_t end) {
     std::vector<DecodePart> parts;
@@ -171,7 +172,7 @@ void Decoder::prefill(const DecodeRows& rows, const KvCache& cache,
 // Runs parts that make up rows [begin, end) of `rows`; false once they are not to continue. The
 // last layer's output would only feed the logits, which are left to the decode step.
 bool Decoder::runLayers(std::vector<DecodePart>& parts, int64_t begin, int64_t end, int64_t rows,
-                        const std::function<bool(double done)>& shouldContinue) const {
+                        const ShouldContinue& shouldContinue) const {
   const size_t layers = parts.front().weights->layers.size();
   for (size_t layer = 0; layer < layers; ++layer) {
     const double ofParts = static_cast<double>(layer) / static_cast<double>(layers);
@@ -192,7 +193,7 @@ bool Decoder::runLayers(std::vector<DecodePart>& parts, int64_t begin, int64_t e
 }
 
 void Decoder::extend(const DecodeRows& rows, const KvCache& cache,
-                     const std::function<bool(double done)>& shouldContinue) {
+                     const ShouldContinue& shouldContinue) {
   makeRoom(prompts_, rows.count());
   const int64_t longest = *std::max_element(rows.positions.begin(), rows.positions.end()) + 1;
   int64_t most = kExtendRows;
@@ -214,11 +215,8 @@ at::Tensor Decoder::decode(const DecodeRows& rows, const KvCache& cache, int64_t
   ensureRoom(first + rows.count());
   forEachWeights(rows.spans, [&](const Weights& weights, int64_t begin, int64_t end) {
     DecodePart part = makePart(rows.spans, cache, weights, begin, end, steps_, first);
-    part.logits_NV = logits_NV_.narrow(0, first + begin, end - begin);
     placeRows(part, rows, false);
-    ops_->embed(part);
-    for (size_t layer = 0; layer < weights.layers.size(); ++layer) runLayer(part, layer, false);
-    writeLogits(part);
+    runStep(part, first);
   });
   return logits_NV_.narrow(0, first, rows.count());
 }
@@ -253,9 +251,12 @@ void Decoder::runLayer(DecodePart& part, size_t layer, bool lastOfPrefill) const
   addAdapters(part, layer, &DecodeAdapter::Layer::down, part.act_NF, part.x_ND);
 }
 
-// A bf16 product would round the logits in steps of up to 0.125, so they are computed in fp32.
-void Decoder::writeLogits(DecodePart& part) const {
+void Decoder::runStep(DecodePart& part, int64_t first) const {
+  part.logits_NV = logits_NV_.narrow(0, first + part.begin, part.count());
+  ops_->embed(part);
+  for (size_t layer = 0; layer < part.weights->layers.size(); ++layer) runLayer(part, layer, false);
   ops_->norm(part, part.weights->finalNorm_D);
+  // A bf16 product would round the logits in steps of up to 0.125, so they are computed in fp32.
   ops_->multiply(part.weights->head_VD, part.normed_ND, part.logits_NV, {});
 }
 
@@ -274,13 +275,10 @@ at::Tensor Decoder::decodeOnDevice(const DeviceRows& rows,
   }
   forEachWeights(spans, [&](const Weights& weights, int64_t begin, int64_t end) {
     DecodePart part = makePart(spans, cache, weights, begin, end, steps_, 0);
-    part.logits_NV = logits_NV_.narrow(0, begin, end - begin);
     auto view = [&](const at::Tensor& whole) { return whole.narrow(0, begin, end - begin); };
     part.device = {view(rows.ids_N), view(rows.slots_N), view(rows.positions_N)};
     part.splits = splits;
-    ops_->embed(part);
-    for (size_t layer = 0; layer < weights.layers.size(); ++layer) runLayer(part, layer, false);
-    writeLogits(part);
+    runStep(part, 0);
   });
   return logits_NV_.narrow(0, 0, count);
 }

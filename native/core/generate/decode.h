@@ -21,14 +21,14 @@ class Decoder {
   KvCache makeCache() const;
   // Whether rows of a decode step may share positions.
   bool readsSharedPositions() const { return ops_->usesTiledKeys(); }
+  // Gets the fraction of the work done, before each layer; false ends it.
+  using ShouldContinue = std::function<bool(double done)>;
   // Writes the keys and values of every row. The rows of a slot must be consecutive, from position
-  // 0 on. Before each layer `shouldContinue` gets the fraction of the work done; false ends it.
-  void prefill(const DecodeRows& rows, const KvCache& cache,
-               const std::function<bool(double done)>& shouldContinue);
+  // 0 on.
+  void prefill(const DecodeRows& rows, const KvCache& cache, const ShouldContinue& shouldContinue);
   // Like prefill(), for rows that continue what their slots hold: those of a slot follow its
   // positions. They are taken in pieces, since each attends over the cache as in a decode step.
-  void extend(const DecodeRows& rows, const KvCache& cache,
-              const std::function<bool(double done)>& shouldContinue);
+  void extend(const DecodeRows& rows, const KvCache& cache, const ShouldContinue& shouldContinue);
   // Logits [N, V] in fp32 (fp64 for fp64 models), on the model's device; valid until the next call
   // for the same rows of the scratch space, in which this one takes N from `first` on.
   at::Tensor decode(const DecodeRows& rows, const KvCache& cache, int64_t first = 0);
@@ -48,11 +48,9 @@ class Decoder {
                             int64_t splits, const KvCache& cache);
 
  private:
-  // What rows are computed in. Decode steps and prompts have scratch of their own: graphs keep the
-  // addresses of the steps'.
-  struct Scratch {
+  // Decode steps and prompts have scratch of their own: graphs keep the addresses of the steps'.
+  struct Scratch : DecodeBuffers {
     int64_t room = 0;
-    at::Tensor x_ND, normed_ND, qkv_NE, heads_NHK, gateUp_N2F, act_NF, ranks_NR;
   };
   void makeRoom(Scratch& scratch, int64_t rows) const;
   DecodePart makePart(const std::vector<DecodeRows::Span>& spans, const KvCache& cache,
@@ -60,7 +58,7 @@ class Decoder {
                       int64_t first) const;
   void placeRows(DecodePart& part, const DecodeRows& rows, bool prefill) const;
   bool runLayers(std::vector<DecodePart>& parts, int64_t begin, int64_t end, int64_t rows,
-                 const std::function<bool(double done)>& shouldContinue) const;
+                 const ShouldContinue& shouldContinue) const;
   std::vector<std::pair<int64_t, int64_t>> promptShares(const DecodeRows& rows, int64_t begin,
                                                         int64_t end) const;
   void forEachWeights(const std::vector<DecodeRows::Span>& spans,
@@ -68,7 +66,8 @@ class Decoder {
   void runLayer(DecodePart& part, size_t layer, bool lastOfPrefill) const;
   void addAdapters(const DecodePart& part, size_t layer, AdapterGroup DecodeAdapter::Layer::* group,
                    const at::Tensor& x_NI, const at::Tensor& y_NO) const;
-  void writeLogits(DecodePart& part) const;
+  // From the rows' ids to their logits, which begin at row `first` of those of all parts.
+  void runStep(DecodePart& part, int64_t first) const;
 
   const Model& model_;
   std::vector<const Policy*> policies_;

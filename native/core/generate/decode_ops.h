@@ -56,14 +56,19 @@ struct CacheView {
   at::Tensor mask_N11L;   // 0 or -infinity
 };
 
+// What rows are computed in, a row each.
+struct DecodeBuffers {
+  at::Tensor x_ND, normed_ND, qkv_NE, heads_NHK, gateUp_N2F, act_NF, ranks_NR;
+};
+
 // The state of a pass over rows [begin, end), which all use the same weights.
-struct DecodePart {
+struct DecodePart : DecodeBuffers {
   const std::vector<DecodeRows::Span>* spans = nullptr;
   const KvCache* cache = nullptr;
   const Weights* weights = nullptr;
   int64_t begin = 0, end = 0;
   bool prefill = false;
-  at::Tensor x_ND, normed_ND, qkv_NE, heads_NHK, gateUp_N2F, act_NF, ranks_NR, logits_NV;
+  at::Tensor logits_NV;
   // CPU kernels: the rows in host memory.
   const int32_t *ids_N = nullptr, *slots_N = nullptr, *positions_N = nullptr;
   const KvCache* const* shared_N = nullptr;

@@ -30,8 +30,7 @@ KernelChoice chooseKernels(const Model& model, const std::vector<GenerateRequest
 
 GenerateRun::GenerateRun(const Model& model, const DecoderNeeds& needs,
                          std::vector<GenerateRequest> requests, const OpenDecoder* open,
-                         const GenerateOptions& options,
-                         const std::function<void(GeneratedSequence&&)>& onSequence,
+                         const GenerateOptions& options, const OnSequence& onSequence,
                          const Cancel& cancel)
     : model_(model),
       open_(open),
@@ -328,8 +327,7 @@ void GenerateRun::cancelRest() {
 }
 
 GenerateStats generate(const Model& model, const std::vector<GenerateRequest>& requests,
-                       const GenerateOptions& options,
-                       const std::function<void(GeneratedSequence&&)>& onSequence,
+                       const GenerateOptions& options, const OnSequence& onSequence,
                        const Cancel& cancel) {
   const c10::NoGradGuard noGrad;
   checkOptions(options);
@@ -340,8 +338,7 @@ GenerateStats generate(const Model& model, const std::vector<GenerateRequest>& r
 }
 
 GenerateStats decodeArrivals(const Model& model, const OpenDecoder& open,
-                             const GenerateOptions& options,
-                             const std::function<void(GeneratedSequence&&)>& onSequence,
+                             const GenerateOptions& options, const OnSequence& onSequence,
                              const Cancel& cancel) {
   const c10::NoGradGuard noGrad;
   checkOptions(options);

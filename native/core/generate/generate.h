@@ -68,6 +68,8 @@ struct GeneratedSequence {
   FinishReason finish = FinishReason::kStop;
 };
 
+using OnSequence = std::function<void(GeneratedSequence&&)>;
+
 struct GenerateStats {
   int64_t promptTokens = 0;  // prefilled, each prompt once
   int64_t keptTokens = 0;    // of prompts, taken from caches that were kept instead
@@ -85,8 +87,7 @@ struct GenerateStats {
 // sequence is delivered with kCancelled and the tokens it has, and the call returns normally.
 // Throws kBadArgument naming the request and the field, kNotFinite with the place of the token.
 GenerateStats generate(const Model& model, const std::vector<GenerateRequest>& requests,
-                       const GenerateOptions& options,
-                       const std::function<void(GeneratedSequence&&)>& onSequence,
+                       const GenerateOptions& options, const OnSequence& onSequence,
                        const Cancel& cancel);
 
 // What has come to an open decoder since it asked last.
@@ -115,8 +116,7 @@ constexpr int64_t kMostStopIds = 64;
 // generate(), which gives the same tokens. A request that is not allowed is refused and the others
 // go on.
 GenerateStats decodeArrivals(const Model& model, const OpenDecoder& open,
-                             const GenerateOptions& options,
-                             const std::function<void(GeneratedSequence&&)>& onSequence,
+                             const GenerateOptions& options, const OnSequence& onSequence,
                              const Cancel& cancel);
 
 }  // namespace acoer

@@ -34,8 +34,8 @@ class GenerateRun {
  public:
   // `open`: where more requests come from; null: `requests` are all.
   GenerateRun(const Model& model, const DecoderNeeds& needs, std::vector<GenerateRequest> requests,
-              const OpenDecoder* open, const GenerateOptions& options,
-              const std::function<void(GeneratedSequence&&)>& onSequence, const Cancel& cancel);
+              const OpenDecoder* open, const GenerateOptions& options, const OnSequence& onSequence,
+              const Cancel& cancel);
   GenerateStats run();
 
  private:
@@ -125,7 +125,7 @@ class GenerateRun {
   const OpenDecoder* open_;
   bool closed_;  // no more requests will come
   const GenerateOptions& options_;
-  const std::function<void(GeneratedSequence&&)>& onSequence_;
+  const OnSequence& onSequence_;
   const Cancel& cancel_;
   KvBudget budget_;
   std::vector<const Policy*> policies_;
