@@ -70,13 +70,13 @@ at::ScalarType readDtype(const Fields& fields, const char* key) {
 }
 
 PackedSequences readSequences(const Fields& fields) {
-  PackedSequences sequences;
-  sequences.ids = fields.int32s("ids");
-  const std::vector<int32_t> offsets = fields.int32s("offsets");
-  const std::vector<int32_t> promptLengths = fields.int32s("promptLengths");
-  sequences.offsets.assign(offsets.begin(), offsets.end());
-  sequences.promptLengths.assign(promptLengths.begin(), promptLengths.end());
-  return sequences;
+  const auto widened = [&](const char* key) {
+    const std::vector<int32_t> numbers = fields.int32s(key);
+    return std::vector<int64_t>(numbers.begin(), numbers.end());
+  };
+  return {.ids = fields.int32s("ids"),
+          .offsets = widened("offsets"),
+          .promptLengths = widened("promptLengths")};
 }
 
 std::optional<DropoutKey> readDropout(const Fields& fields) {
@@ -123,38 +123,33 @@ PolicyOptions readPolicyOptions(const Fields& fields) {
 }
 
 HandledRequest readRequest(const Fields& fields) {
-  HandledRequest handled;
-  GenerateRequest& request = handled.request;
-  request.promptIds = fields.int32s("promptIds");
-  request.numSamples = fields.integer("numSamples");
-  request.firstSample = fields.integer("firstSample");
-  request.seed = fields.seed("seed");
-  request.maxNewTokens = fields.integer("maxNewTokens");
-  request.stopIds = fields.int32s("stopIds");
-  request.sampling = readSampling(fields.object("sampling"));
-  handled.policy = readHandle(fields, "policy");
-  return handled;
+  return {.request = {.promptIds = fields.int32s("promptIds"),
+                      .numSamples = fields.integer("numSamples"),
+                      .firstSample = fields.integer("firstSample"),
+                      .seed = fields.seed("seed"),
+                      .maxNewTokens = fields.integer("maxNewTokens"),
+                      .stopIds = fields.int32s("stopIds"),
+                      .sampling = readSampling(fields.object("sampling"))},
+          .policy = readHandle(fields, "policy")};
 }
 
 ModelSpec readModelSpec(const Fields& fields) {
-  ModelSpec spec;
-  spec.vocabSize = fields.integer("vocabSize");
-  spec.hiddenSize = fields.integer("hiddenSize");
-  spec.intermediateSize = fields.integer("intermediateSize");
-  spec.numLayers = fields.integer("numLayers");
-  spec.numHeads = fields.integer("numHeads");
-  spec.numKvHeads = fields.integer("numKvHeads");
-  spec.headDim = fields.integer("headDim");
-  spec.maxPositions = fields.integer("maxPositions");
-  spec.rmsNormEps = fields.number("rmsNormEps");
-  spec.ropeTheta = fields.number("ropeTheta");
-  if (!fields.isNull("ropeScaling")) {
-    spec.ropeScaling = readRopeScaling(fields.object("ropeScaling"));
-  }
-  spec.tieWordEmbeddings = fields.boolean("tieWordEmbeddings");
-  spec.qkvBias = fields.boolean("qkvBias");
-  spec.qkNorm = fields.boolean("qkNorm");
-  return spec;
+  return {.vocabSize = fields.integer("vocabSize"),
+          .hiddenSize = fields.integer("hiddenSize"),
+          .intermediateSize = fields.integer("intermediateSize"),
+          .numLayers = fields.integer("numLayers"),
+          .numHeads = fields.integer("numHeads"),
+          .numKvHeads = fields.integer("numKvHeads"),
+          .headDim = fields.integer("headDim"),
+          .maxPositions = fields.integer("maxPositions"),
+          .rmsNormEps = fields.number("rmsNormEps"),
+          .ropeTheta = fields.number("ropeTheta"),
+          .ropeScaling = fields.isNull("ropeScaling")
+                             ? RopeScaling{}
+                             : readRopeScaling(fields.object("ropeScaling")),
+          .tieWordEmbeddings = fields.boolean("tieWordEmbeddings"),
+          .qkvBias = fields.boolean("qkvBias"),
+          .qkNorm = fields.boolean("qkNorm")};
 }
 
 TensorTable readTensorTable(const Fields& fields) {
