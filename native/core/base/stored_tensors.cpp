@@ -77,7 +77,7 @@ TensorReader::TensorReader(const TensorTable& table) : files_(table.files) {
 
 void TensorReader::checkPlace(const StoredTensor& tensor,
                               const std::vector<int64_t>& fileSizes) const {
-  if (tensor.file < 0 || tensor.file >= static_cast<int64_t>(files_.size())) {
+  if (tensor.file < 0 || tensor.file >= std::ssize(files_)) {
     fail(ErrorCode::kBadArgument, "the tensor ", tensor.name, " has file index ", tensor.file,
          ", but the table has ", files_.size(), " file(s)");
   }

@@ -18,8 +18,7 @@ constexpr int64_t kFirstPositions = 64;
 // which is left to the decode steps.
 int64_t GenerateRun::sharedOf(const GenerateRequest& request) const {
   if (request.numSamples < 2 || !decoder_.readsSharedPositions()) return 0;
-  return (static_cast<int64_t>(request.promptIds.size()) - 1) / kernels::kKeyTile *
-         kernels::kKeyTile;
+  return (std::ssize(request.promptIds) - 1) / kernels::kKeyTile * kernels::kKeyTile;
 }
 
 // `addsShared`: what the request shares is not there yet.
@@ -69,13 +68,13 @@ void GenerateRun::checkArrival(const GenerateRequest& request) const {
   if (std::find(policies_.begin(), policies_.end(), request.policy) == policies_.end()) {
     fail(ErrorCode::kBadArgument, name, "the decoder was not opened with its policy");
   }
-  const int64_t positions = static_cast<int64_t>(request.promptIds.size()) + request.maxNewTokens;
+  const int64_t positions = std::ssize(request.promptIds) + request.maxNewTokens;
   if (positions > open_->positions) {
     fail(ErrorCode::kBadArgument, name, "a prompt of ", request.promptIds.size(),
          " tokens and maxNewTokens ", request.maxNewTokens, " exceed the decoder's ",
          open_->positions, " positions; shorten either or open it with more");
   }
-  require(static_cast<int64_t>(request.stopIds.size()) <= kMostStopIds, name + "stopIds",
+  require(std::ssize(request.stopIds) <= kMostStopIds, name + "stopIds",
           c10::str("at most ", kMostStopIds, " ids"), std::ssize(request.stopIds));
   if (gpuSteps_ && isTooCold(request)) fail(ErrorCode::kBadArgument, name, kTooCold);
   checkFits(model_, number, request, budget_, options_);
@@ -111,7 +110,7 @@ bool GenerateRun::prepareGroup() {
   while (nextRequest_ < requests_.end() && requests_.samplesOf(nextRequest_) > 0) {
     const GenerateRequest& request = requests_[nextRequest_];
     promptLength = std::max(promptLength, promptPositions(request));
-    tokens += static_cast<int64_t>(request.promptIds.size());
+    tokens += std::ssize(request.promptIds);
     if (prompts > 0 && tokens > kPrefillTokens) break;
     if (!fits(demandWith(demand, request, 1, true), (prompts + 1) * promptLength)) break;
     group_.positions = (prompts + 1) * promptLength;
@@ -132,7 +131,7 @@ void GenerateRun::prefillGroup() {
   int64_t longest = 0;
   for (size_t r = group_.begin; r < group_.end; ++r) {
     order.push_back(r);
-    longest = std::max(longest, static_cast<int64_t>(requests_[r].promptIds.size()) - 1);
+    longest = std::max(longest, std::ssize(requests_[r].promptIds) - 1);
   }
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return requests_.policyOf(a) < requests_.policyOf(b);
@@ -152,8 +151,7 @@ void GenerateRun::prefillGroup() {
     for (auto t = static_cast<size_t>(kept.positions); t + 1 < ids.size(); ++t) {
       rows.add(policy, ids[t], slot, static_cast<int64_t>(t));
     }
-    (kept.cache != nullptr ? tokensOfRest : tokensOfWhole) +=
-        static_cast<int64_t>(ids.size()) - kept.positions;
+    (kept.cache != nullptr ? tokensOfRest : tokensOfWhole) += std::ssize(ids) - kept.positions;
     stats_.keptTokens += kept.positions;
   }
   const auto reportingOn = [&](int64_t tokens) {
@@ -201,7 +199,7 @@ GenerateRun::Sequence GenerateRun::makeSequence() {
   sequence.out.sample = group_.sample;
   sequence.policy = requests_.policyOf(group_.request);
   sequence.nextId = request.promptIds.back();
-  sequence.nextPosition = static_cast<int64_t>(request.promptIds.size()) - 1;
+  sequence.nextPosition = std::ssize(request.promptIds) - 1;
   if (request.sampling.repetitionPenalty != 1) {
     sequence.seen.emplace(request.promptIds.begin(), request.promptIds.end());
   }
@@ -242,12 +240,12 @@ void GenerateRun::place(Sequence&& sequence, int64_t slot) {
   const int64_t shared = sharedOf(request), positions = sequence.nextPosition - shared;
   if (shared > 0 && group_.sample == 0) group_.shared = sharePrompt(prompt, shared);
   sequence.shared = group_.shared;
-  if (slot == static_cast<int64_t>(slots_.size())) {
+  if (slot == std::ssize(slots_)) {
     slots_.push_back(std::move(sequence));
   } else {
     slots_[static_cast<size_t>(slot)] = std::move(sequence);
   }
-  ensureCapacity(static_cast<int64_t>(slots_.size()), positions + 1);
+  ensureCapacity(std::ssize(slots_), positions + 1);
   cache_.copySlot(*group_.cache, prompt, shared, slot, positions);
   group_.sample += 1;
   skipEnded();
@@ -263,15 +261,15 @@ void GenerateRun::refill() {
     place(makeSequence(), static_cast<int64_t>(slot));
   }
   compact();
-  while (enterable()) place(makeSequence(), static_cast<int64_t>(slots_.size()));
-  stats_.peakSlots = std::max(stats_.peakSlots, static_cast<int64_t>(slots_.size()));
+  while (enterable()) place(makeSequence(), std::ssize(slots_));
+  stats_.peakSlots = std::max(stats_.peakSlots, std::ssize(slots_));
 }
 
 void GenerateRun::compact() {
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     while (!slots_.empty() && slots_.back().done) slots_.pop_back();
     if (slot >= slots_.size() || !slots_[slot].done) continue;
-    cache_.copySlot(cache_, static_cast<int64_t>(slots_.size()) - 1, 0, static_cast<int64_t>(slot),
+    cache_.copySlot(cache_, std::ssize(slots_) - 1, 0, static_cast<int64_t>(slot),
                     slots_.back().own(slots_.back().nextPosition));
     slots_[slot] = std::move(slots_.back());
     slots_.pop_back();

@@ -182,7 +182,7 @@ bool Decoder::runLayers(std::vector<DecodePart>& parts, int64_t begin, int64_t e
       runLayer(parts[0], layer, layer + 1 == layers);
       continue;
     }
-    at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t first, int64_t last) {
+    at::parallel_for(0, std::ssize(parts), 1, [&](int64_t first, int64_t last) {
       const c10::NoGradGuard noGrad;  // grad mode is thread-local
       for (int64_t i = first; i < last; ++i) {
         runLayer(parts[static_cast<size_t>(i)], layer, layer + 1 == layers);

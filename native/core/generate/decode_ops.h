@@ -30,7 +30,7 @@ struct DecodeRows {
   std::vector<const KvCache*> shared;
   std::vector<Span> spans;  // every row is in exactly one
 
-  int64_t count() const { return static_cast<int64_t>(ids.size()); }
+  int64_t count() const { return std::ssize(ids); }
   void clear();
   // Policies must come in ascending order.
   void add(int64_t policy, int32_t id, int64_t slot, int64_t position,

@@ -96,7 +96,7 @@ void GenerateRun::addRow(const Sequence& sequence, int64_t slot, DecodeRows& row
   const GenerateRequest& request = requestOf(sequence);
   rows.add(sequence.policy, sequence.nextId, slot, sequence.nextPosition, sequence.shared.get());
   DrawRow draw;
-  draw.logitsRow = static_cast<int64_t>(draws.size());
+  draw.logitsRow = std::ssize(draws);
   draw.options = &request.sampling;
   draw.uniform = samplerUniform(request.seed, sampleNumber(sequence), sequence.out.ids.size());
   draw.seen = sequence.seen ? &*sequence.seen : nullptr;
@@ -122,7 +122,7 @@ void GenerateRun::stepOnHost() {
   for (int64_t slot : slotOfRow_) addRow(slots_[static_cast<size_t>(slot)], slot, rows_, draws_);
   int64_t furthest = 0;
   for (const Sequence& s : slots_) furthest = std::max(furthest, s.own(s.nextPosition));
-  ensureCapacity(static_cast<int64_t>(slots_.size()), furthest + 1);
+  ensureCapacity(std::ssize(slots_), furthest + 1);
   const std::vector<Draw> draws = drawTokens(decoder_.decode(rows_, cache_), draws_);
   stats_.decodeSteps += 1;
   for (size_t n = 0; n < draws.size(); ++n) {
@@ -133,7 +133,7 @@ void GenerateRun::stepOnHost() {
 // Rows that do not depend on each other need not wait for each other: each thread takes some of
 // them through several steps. While samples wait for a slot it is one step, since any may free one.
 void GenerateRun::stepsApart() {
-  const auto count = static_cast<int64_t>(slots_.size());
+  const auto count = std::ssize(slots_);
   const bool waiting = !group_.empty() || nextRequest_ < requests_.end();
   const int64_t steps = waiting ? 1 : kStepsApart;
   int64_t furthest = 0;
@@ -193,7 +193,7 @@ void GenerateRun::stepOnGpu() {
                     .request = &requestOf(s),
                     .requestIndex = s.out.request,
                     .sample = sampleNumber(s),
-                    .drawn = static_cast<int64_t>(s.out.ids.size()),
+                    .drawn = std::ssize(s.out.ids),
                     .seen = s.seen ? &*s.seen : nullptr});
   }
   const std::vector<Draw> draws = gpuSteps_->run(rows);
@@ -219,7 +219,7 @@ void GenerateRun::append(Sequence& sequence, const Draw& draw) const {
   if (std::find(stops.begin(), stops.end(), draw.id) != stops.end()) {
     out.finish = FinishReason::kStop;
     sequence.done = true;
-  } else if (static_cast<int64_t>(out.ids.size()) == request.maxNewTokens) {
+  } else if (std::ssize(out.ids) == request.maxNewTokens) {
     out.finish = FinishReason::kLength;
     sequence.done = true;
   }
@@ -245,8 +245,7 @@ void GenerateRun::streamTokens(Sequence& sequence) const {
 // Hands out its new tokens, and the sequence if it is done. Throws if it cannot go on.
 void GenerateRun::deliver(Sequence& sequence) {
   if (!sequence.finite) {
-    const Place place{sequence.out.request, sequence.out.sample,
-                      static_cast<int64_t>(sequence.out.ids.size())};
+    const Place place{sequence.out.request, sequence.out.sample, std::ssize(sequence.out.ids)};
     throw EngineError(
         ErrorCode::kNotFinite,
         c10::str(
@@ -258,7 +257,7 @@ void GenerateRun::deliver(Sequence& sequence) {
   streamTokens(sequence);
   if (!sequence.done) return;
   keepCache(sequence);
-  stats_.newTokens += static_cast<int64_t>(sequence.out.ids.size());
+  stats_.newTokens += std::ssize(sequence.out.ids);
   ended_ += 1;
   sequence.shared.reset();
   requests_.sampleEnded(static_cast<size_t>(sequence.out.request));
@@ -276,7 +275,7 @@ void GenerateRun::report(int64_t promptTokens) {
   for (const Sequence& sequence : slots_) {
     if (sequence.done) continue;
     const GeneratedSequence& out = sequence.out;
-    for (const int64_t value : {out.request, out.sample, static_cast<int64_t>(out.ids.size())}) {
+    for (const int64_t value : {out.request, out.sample, std::ssize(out.ids)}) {
       progress.inFlight.push_back(static_cast<int32_t>(value));
     }
   }

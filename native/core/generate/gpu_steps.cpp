@@ -88,7 +88,7 @@ GpuSteps::Layout GpuSteps::layoutOf(const std::vector<GpuRow>& rows, int64_t ste
     // A row may end before the look does, so its last position bounds it, too.
     longest = std::max(longest, std::min(rows[n].position + steps, cache_.positions()));
   }
-  layout.spans.back().end = roundedUp(static_cast<int64_t>(rows.size()));
+  layout.spans.back().end = roundedUp(std::ssize(rows));
   layout.splits = roundedUp(cuda::attentionSplits(longest));
   return layout;
 }

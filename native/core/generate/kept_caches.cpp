@@ -21,7 +21,7 @@ KeptCaches::Prefix KeptCaches::longest(int64_t policy, const std::vector<int32_t
   for (auto kept = all_.begin(); kept != all_.end(); ++kept) {
     if (kept->policy != policy) continue;
     const int64_t shared =
-        std::min(sharedBeginning(kept->ids, promptIds), static_cast<int64_t>(promptIds.size()) - 1);
+        std::min(sharedBeginning(kept->ids, promptIds), std::ssize(promptIds) - 1);
     if (shared <= positions) continue;
     best = kept;
     positions = shared;
@@ -39,8 +39,8 @@ void KeptCaches::drop(std::list<Kept>::iterator kept) {
 void KeptCaches::keep(int64_t policy, std::vector<int32_t> ids, KvCache&& cache) {
   for (auto kept = all_.begin(); kept != all_.end();) {
     const auto next = std::next(kept);
-    const bool isContinued = kept->policy == policy && sharedBeginning(kept->ids, ids) ==
-                                                           static_cast<int64_t>(kept->ids.size());
+    const bool isContinued =
+        kept->policy == policy && sharedBeginning(kept->ids, ids) == std::ssize(kept->ids);
     if (isContinued) drop(kept);
     kept = next;
   }

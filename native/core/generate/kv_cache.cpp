@@ -101,8 +101,8 @@ void KvCache::copySlot(const KvCache& from, int64_t fromSlot, int64_t fromPositi
   if (device_.is_cpu()) {
     const int64_t bytesOfLayer =
         2 * positions * kvHeads_ * headDim_ * static_cast<int64_t>(c10::elementSize(dtype_));
-    return at::parallel_for(0, static_cast<int64_t>(keys_.size()),
-                            std::max<int64_t>(1, kGrainBytes / bytesOfLayer), copyLayers);
+    return at::parallel_for(0, std::ssize(keys_), std::max<int64_t>(1, kGrainBytes / bytesOfLayer),
+                            copyLayers);
   }
   for (size_t i = 0; i < keys_.size(); ++i) {
     for (bool keys : {true, false}) {

@@ -40,7 +40,7 @@ void checkRequest(const Model& model, size_t i, const GenerateRequest& request) 
   const auto check = [i](bool holds, const char* name, const char* rule, double value) {
     if (!holds) require(false, nameOf(i) + name, rule, value);
   };
-  const auto prompt = static_cast<int64_t>(request.promptIds.size());
+  const auto prompt = std::ssize(request.promptIds);
   if (prompt == 0) {
     fail(ErrorCode::kBadArgument, nameOf(i), "promptIds is empty; a prompt has at least one token");
   }
@@ -77,12 +77,11 @@ bool isTooCold(const GenerateRequest& request) {
 
 int64_t positionsNeeded(const GenerateRequest& request) {
   // The last new token is never fed back.
-  return KvCache::roundedPositions(static_cast<int64_t>(request.promptIds.size()) +
-                                   request.maxNewTokens - 1);
+  return KvCache::roundedPositions(std::ssize(request.promptIds) + request.maxNewTokens - 1);
 }
 
 int64_t promptPositions(const GenerateRequest& request) {
-  return KvCache::roundedPositions(static_cast<int64_t>(request.promptIds.size()) - 1);
+  return KvCache::roundedPositions(std::ssize(request.promptIds) - 1);
 }
 
 DecoderNeeds needsOf(const std::vector<GenerateRequest>& requests) {
@@ -92,7 +91,7 @@ DecoderNeeds needsOf(const std::vector<GenerateRequest>& requests) {
     needs.sequences += request.numSamples;
     needs.longest = std::max(needs.longest, positionsNeeded(request));
     needs.longestPrompt = std::max(needs.longestPrompt, promptPositions(request));
-    needs.stopIds = std::max(needs.stopIds, static_cast<int64_t>(request.stopIds.size()));
+    needs.stopIds = std::max(needs.stopIds, std::ssize(request.stopIds));
     needs.penalties = needs.penalties || request.sampling.repetitionPenalty != 1;
   }
   needs.policies = Decoder::orderPolicies(needs.policies);

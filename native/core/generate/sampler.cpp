@@ -88,7 +88,7 @@ struct Candidates {
 };
 
 void applyTopK(Candidates& candidates, int64_t k) {
-  if (k <= 0 || k >= static_cast<int64_t>(candidates.size())) return;
+  if (k <= 0 || k >= std::ssize(candidates)) return;
   std::vector<double> z = candidates.z;
   std::nth_element(z.begin(), z.begin() + (k - 1), z.end(), std::greater<>());
   const double threshold = z[static_cast<size_t>(k - 1)];  // ties with the k-th are kept
@@ -200,7 +200,7 @@ std::vector<Draw> drawOnCpu(const at::Tensor& logits_NV, const std::vector<DrawR
   const T* logits = logits_NV.const_data_ptr<T>();
   const int64_t vocab = logits_NV.size(1), stride = logits_NV.stride(0);
   std::vector<Draw> draws(rows.size());
-  at::parallel_for(0, static_cast<int64_t>(rows.size()), std::max<int64_t>(1, kGrainLogits / vocab),
+  at::parallel_for(0, std::ssize(rows), std::max<int64_t>(1, kGrainLogits / vocab),
                    [&](int64_t begin, int64_t end) {
                      for (int64_t n = begin; n < end; ++n) {
                        const DrawRow& row = rows[static_cast<size_t>(n)];

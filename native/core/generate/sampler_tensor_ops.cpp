@@ -77,10 +77,10 @@ at::Tensor logitsOf(const at::Tensor& logits_NV, const std::vector<const DrawRow
   std::vector<int64_t> index;
   bool inOrder = true;
   for (const DrawRow* row : rows) {
-    inOrder = inOrder && row->logitsRow == static_cast<int64_t>(index.size());
+    inOrder = inOrder && row->logitsRow == std::ssize(index);
     index.push_back(row->logitsRow);
   }
-  if (inOrder) return logits_NV.narrow(0, 0, static_cast<int64_t>(index.size()));
+  if (inOrder) return logits_NV.narrow(0, 0, std::ssize(index));
   return logits_NV.index_select(0, onDevice(at::tensor(index), logits_NV.device()));
 }
 

@@ -31,7 +31,7 @@ DropoutPlan makeDropoutPlan(const PackedSequences& batch, DropoutKey key, double
     }
   }
   if (kernels == nullptr) return plan;
-  const at::Tensor both_2T = at::empty({2, static_cast<int64_t>(batch.ids.size())}, at::kLong);
+  const at::Tensor both_2T = at::empty({2, std::ssize(batch.ids)}, at::kLong);
   auto* to = reinterpret_cast<uint64_t*>(both_2T.mutable_data_ptr<int64_t>());
   to = std::copy(plan.sequenceOfToken.begin(), plan.sequenceOfToken.end(), to);
   std::copy(plan.positionOfToken.begin(), plan.positionOfToken.end(), to);
@@ -41,7 +41,7 @@ DropoutPlan makeDropoutPlan(const PackedSequences& batch, DropoutKey key, double
 
 at::Tensor dropoutMask(const DropoutPlan& plan, int64_t layer, int64_t target, int64_t width,
                        at::TensorOptions options) {
-  const auto tokens = static_cast<int64_t>(plan.sequenceOfToken.size());
+  const auto tokens = std::ssize(plan.sequenceOfToken);
   const auto threshold = static_cast<uint32_t>(std::lround(plan.probability * 65536));
   const double keep = 65536.0 / (65536.0 - threshold);
   const auto place = static_cast<uint64_t>(layer * kNumTargets + target);

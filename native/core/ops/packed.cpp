@@ -19,10 +19,9 @@ constexpr double kShortestShare = 0.75;
 constexpr int64_t kSmallBucketLength = 32;
 
 at::Tensor indexTensor(const std::vector<int64_t>& values, at::Device device) {
-  return onDevice(at::from_blob(const_cast<int64_t*>(values.data()),
-                                {static_cast<int64_t>(values.size())}, at::kLong)
-                      .clone(),
-                  device);
+  return onDevice(
+      at::from_blob(const_cast<int64_t*>(values.data()), {std::ssize(values)}, at::kLong).clone(),
+      device);
 }
 
 // Sequence numbers grouped into buckets, longest first; the identity order when all are equal.
@@ -54,7 +53,7 @@ void placeRows(const PackedSequences& batch, at::Device device, PackedLayout& la
   std::vector<uint8_t> padding;
   for (const auto& group : groupByLength(lengths)) {
     const int64_t longest = lengths[static_cast<size_t>(group.front())];
-    layout.buckets.push_back({static_cast<int64_t>(group.size()), longest});
+    layout.buckets.push_back({std::ssize(group), longest});
     for (const int64_t b : group) {
       const int64_t start = batch.offsets[static_cast<size_t>(b)];
       const int64_t length = lengths[static_cast<size_t>(b)];
@@ -65,7 +64,7 @@ void placeRows(const PackedSequences& batch, at::Device device, PackedLayout& la
       }
     }
   }
-  layout.paddedRows = static_cast<int64_t>(toPadded.size());
+  layout.paddedRows = std::ssize(toPadded);
   layout.identity =
       std::is_sorted(toPacked.begin(), toPacked.end()) && layout.paddedRows == layout.tokens;
   layout.toPadded_P = indexTensor(toPadded, device);
@@ -110,7 +109,7 @@ void checkSequences(const PackedSequences& batch, const ModelSpec& spec) {
     bad("offsets has ", offsets.size(), " numbers; ", promptLengths.size(), " sequences need ",
         promptLengths.size() + 1);
   }
-  if (offsets.front() != 0 || offsets.back() != static_cast<int64_t>(ids.size())) {
+  if (offsets.front() != 0 || offsets.back() != std::ssize(ids)) {
     bad("offsets must run from 0 to the number of ids, ", ids.size());
   }
   for (size_t b = 0; b < promptLengths.size(); ++b) {

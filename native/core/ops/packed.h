@@ -10,7 +10,7 @@ struct PackedSequences {
   std::vector<int32_t> ids;
   std::vector<int64_t> offsets;        // B + 1
   std::vector<int64_t> promptLengths;  // B; completion tokens start at this position
-  int64_t count() const { return static_cast<int64_t>(promptLengths.size()); }
+  int64_t count() const { return std::ssize(promptLengths); }
   // The number of completion tokens of all sequences: the length of every per-token result.
   int64_t completionTokens() const;
   // Sequences [begin, end).

@@ -175,7 +175,7 @@ class WholeHead {
   }
 
  private:
-  int64_t copiedRows() const { return static_cast<int64_t>(copied_.size()) / headDim_; }
+  int64_t copiedRows() const { return std::ssize(copied_) / headDim_; }
   T* source(int64_t t) const { return t < shared_ ? prefix_.row(t) : own_.row(t - shared_); }
 
   HeadRows<T> own_, prefix_;
@@ -191,7 +191,7 @@ void forEachKvHead(const PackedLayout& layout, int64_t kvHeads,
     if (layout.sequences[b].shared == 0) starts.push_back(b);
   }
   starts.push_back(layout.sequences.size());
-  const int64_t items = (static_cast<int64_t>(starts.size()) - 1) * kvHeads;
+  const int64_t items = (std::ssize(starts) - 1) * kvHeads;
   at::parallel_for(0, items, 1, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const auto run = static_cast<size_t>(item / kvHeads);

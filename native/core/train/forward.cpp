@@ -44,14 +44,14 @@ constexpr int64_t kMinPartTokens = 64;
 // Runs of whole sequences of about the same number of tokens, one for each thread; the whole batch
 // where a single pass uses all threads well, or memory is limited and its peak must not be chance.
 std::vector<PackedSequences> partsOf(const Model& model, const PackedSequences& batch) {
-  const auto tokens = static_cast<int64_t>(batch.ids.size());
+  const auto tokens = std::ssize(batch.ids);
   const int64_t most =
       std::min<int64_t>({at::get_num_threads(), batch.count(), tokens / kMinPartTokens});
   if (!isSmallOnCpu(model) || most < 2 || memoryIsCounted()) return {batch};
   std::vector<PackedSequences> parts;
   const auto count = static_cast<size_t>(batch.count());
   for (size_t begin = 0, end; begin < count; begin = end) {
-    const int64_t left = most - static_cast<int64_t>(parts.size());
+    const int64_t left = most - std::ssize(parts);
     const int64_t share = (tokens - batch.offsets[begin]) / left;
     // A sequence belongs to the part in which more than half of it lies.
     for (end = begin + 1; end < count; ++end) {
@@ -142,7 +142,7 @@ int64_t defaultKeepBytes(const LayerPass& pass, size_t parts) {
 
 // The last layers are kept: backward frees them first, before others are recomputed.
 size_t firstKeptLayer(const LayerPass& pass, int64_t keepBytes) {
-  const auto layers = static_cast<int64_t>(pass.weights.layers.size());
+  const auto layers = std::ssize(pass.weights.layers);
   const int64_t fitting = std::min(layers, keepBytes / std::max<int64_t>(1, layerTapeBytes(pass)));
   const bool some = fitting == layers || pass.model.device.is_cpu();
   return static_cast<size_t>(some ? layers - fitting : layers);
@@ -242,7 +242,7 @@ void runBackward(Tape& tape, const std::vector<double>& dLogprobs, const Cancel&
 }
 
 void checkSlopes(const std::vector<double>& dLogprobs, int64_t completionTokens) {
-  if (static_cast<int64_t>(dLogprobs.size()) != completionTokens) {
+  if (std::ssize(dLogprobs) != completionTokens) {
     fail(ErrorCode::kBadShape, "dLogprobs has ", dLogprobs.size(), " numbers for ",
          completionTokens, " completion tokens of the last forward");
   }

@@ -40,7 +40,7 @@ std::optional<GpuAdamW> GpuAdamW::of(const Policy& policy) {
   GpuAdamW step;
   int64_t blocks = 0;
   for (const bool decays : {true, false}) {
-    Group group{.decays = decays, .first = static_cast<int64_t>(tensors.size())};
+    Group group{.decays = decays, .first = std::ssize(tensors)};
     for (const Parameter& parameter : policy.parameters) {
       if (parameter.decays() != decays) continue;
       cuda::AdamWTensor tensor{};
