@@ -2,6 +2,8 @@
 import { parseAssignments, readConfigFile } from '../config';
 import { badUsage } from '../base/errors';
 import { latestRun } from '../run';
+import { outliveOutput } from './ending';
+import { endIfStuck, untilSecondSignal } from './interrupt';
 
 export interface RunFlags {
   set: string[];
@@ -30,4 +32,27 @@ export function resumedRun({ resume, trust, out }: RunFlags): string | undefined
     throw badUsage('--trust goes with --resume.');
   }
   return resume === true ? (out ?? latestRun('runs')) : resume;
+}
+
+/**
+ * Runs `work`. The first signal stops it within seconds, the second at once, files intact.
+ * @param work gets a signal that aborts until it calls `hold`; from then on the run that it holds is stopped
+ */
+export function stoppable<T>(
+  onStop: (text: string) => void,
+  work: (signal: AbortSignal, hold: (run: { stop(): void }) => void) => Promise<T>,
+): Promise<T> {
+  const loading = new AbortController();
+  let stop = (): void => loading.abort();
+  const onFirst = (): void => {
+    onStop('stopping; press Ctrl-C again to stop at once');
+    stop();
+  };
+  outliveOutput();
+  return untilSecondSignal(onFirst, () =>
+    work(loading.signal, (run) => (stop = () => run.stop())).catch((error: unknown) => {
+      endIfStuck(error);
+      throw error;
+    }),
+  );
 }

@@ -14,10 +14,8 @@ import {
 import { onlySettings } from '../train';
 import { addEngineSettings, integer, number, path, repeatable } from './command';
 import { DownloadView } from './download';
-import { endIfStuck, untilSecondSignal } from './interrupt';
 import { printJsonLine, printNote, printText } from './output';
-import { outliveOutput } from './ending';
-import { layersOf, resumedRun, type RunFlags } from './run-call';
+import { layersOf, resumedRun, type RunFlags, stoppable } from './run-call';
 import { alignTable } from './table';
 import { gigabytes, grouped } from '../base/text';
 import { count } from './view/format';
@@ -184,25 +182,9 @@ async function runSft(configPath: string | undefined, flags: SftFlags): Promise<
   }
   const [settings, options] = sftCall(configPath, flags);
   const view = new SftView(flags.json === true);
-  const controller = new AbortController();
-  const stop = (): void => {
-    printNote('stopping; press Ctrl-C again to stop at once');
-    controller.abort();
-  };
-  outliveOutput();
-  const called: SftOptions = {
-    ...options,
-    signal: controller.signal,
-    onEvent: (event) => view.onEvent(event),
-    exitWhenBlocked: true,
-    ignorePlan: flags.ignorePlan,
-  };
-  const work = () =>
-    sft(settings, called).catch((error: unknown) => {
-      endIfStuck(error);
-      throw error;
-    });
-  const summary = await untilSecondSignal(stop, work);
+  const onEvent = (event: SftEvent): void => view.onEvent(event);
+  const called = { ...options, onEvent, exitWhenBlocked: true, ignorePlan: flags.ignorePlan };
+  const summary = await stoppable(printNote, (signal) => sft(settings, { ...called, signal }));
   if (flags.json === true) printJsonLine(summary);
   else printText(closing(summary).join('\n'));
 }

@@ -19,10 +19,8 @@ import { readSoundMetrics } from '../run';
 import type { KnownMetrics } from '../base/metric-names';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
 import { addEngineSettings, integer, path, repeatable } from './command';
-import { endIfStuck, untilSecondSignal } from './interrupt';
-import { outliveOutput } from './ending';
 import { printableLine } from '../base/printable';
-import { layersOf, resumedRun, type RunFlags } from './run-call';
+import { layersOf, resumedRun, type RunFlags, stoppable } from './run-call';
 import { alignTable } from './table';
 import { answersLines, closingLines, summaryTable } from './view/closing';
 import { ProgressView } from './view/progress';
@@ -89,21 +87,6 @@ export function trainCall(configPath: string | undefined, flags: TrainFlags): [T
   ];
 }
 
-/** Runs `work`. The first signal stops it within seconds, the second at once, files intact. */
-function stoppable<T>(
-  onStop: (text: string) => void,
-  work: (signal: AbortSignal, hold: (run: TrainRun) => void) => Promise<T>,
-): Promise<T> {
-  const loading = new AbortController();
-  let run: TrainRun | undefined;
-  const stop = (): void => {
-    onStop('stopping; press Ctrl-C again to stop at once');
-    if (run === undefined) loading.abort();
-    else run.stop();
-  };
-  return untilSecondSignal(stop, () => work(loading.signal, (loaded) => (run = loaded)));
-}
-
 async function runTrain(configPath: string | undefined, flags: TrainFlags): Promise<void> {
   if (flags.describe === true) {
     printText(describeConfigMarkdown().trimEnd());
@@ -143,7 +126,6 @@ export async function runAndReport(
     if (event.type === 'run' && watch) showLive(event.directory, view);
     view.onEvent(event);
   };
-  outliveOutput();
   await stoppable(view.stopping, async (signal, hold) => {
     try {
       const before = options.resume ?? options.fork?.run;
@@ -155,10 +137,8 @@ export async function runAndReport(
       const summary = await run.result();
       view.close();
       await report(run, summary, json, view.answers);
-    } catch (error) {
+    } finally {
       view.close();
-      endIfStuck(error);
-      throw error;
     }
   });
 }
