@@ -104,10 +104,8 @@ function activityText(activity: Activity): string {
     }
     case 'decoding': {
       const { done, total, tokens, tokensPerSecond } = activity;
-      const parts = [`decoding: ${grouped(done)} of ${grouped(total)} done`];
-      if (tokens !== null) parts.push(`${grouped(Math.round(tokens))} tokens`);
-      if (tokensPerSecond !== null) parts.push(`${grouped(Math.round(tokensPerSecond))} tokens/s`);
-      return parts.join(', ');
+      const speed = `${grouped(Math.round(tokensPerSecond))} tokens/s`;
+      return `decoding: ${grouped(done)} of ${grouped(total)} done, ${grouped(Math.round(tokens))} tokens, ${speed}`;
     }
   }
 }

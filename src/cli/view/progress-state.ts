@@ -20,14 +20,8 @@ interface Step extends TimedStep {
 /** What is being worked on. */
 export type Activity =
   | { doing: 'loading' | 'updating' }
-  | { doing: 'decoding'; done: number; total: number; tokens: number | null; tokensPerSecond: number | null }
+  | { doing: 'decoding'; done: number; total: number; tokens: number; tokensPerSecond: number }
   | { doing: 'evaluating'; phase: EvalPhase; kind: string; done: number; total: number };
-
-/** Fields that `decode-progress` has where the sampler counts tokens. */
-interface TokenProgress {
-  tokens?: number;
-  tokensPerSecond?: number;
-}
 
 const presentNumbers = (values: readonly (number | null)[]) =>
   values.filter((value): value is number => value !== null);
@@ -97,10 +91,8 @@ export class ProgressState {
     this.lastStepAt = this.now();
   }
 
-  private decoding(event: TrainEvent & { type: 'decode-progress' } & TokenProgress): void {
-    const { done, total, tokens = null, tokensPerSecond = null } = event;
-    this.activity =
-      done < total ? { doing: 'decoding', done, total, tokens, tokensPerSecond } : { doing: 'updating' };
+  private decoding(event: TrainEvent & { type: 'decode-progress' }): void {
+    this.activity = { ...event, doing: event.done < event.total ? 'decoding' : 'updating' };
   }
 
   private add(index: number, metrics: KnownMetrics, measuredMs: number): void {
