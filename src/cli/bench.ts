@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Argument, type Command, Option } from 'commander';
 import { BENCHES, runBench, SHAPES, writeRandomWeights } from '../bench';
-import type { BenchName, BenchResult, PhaseResult, ShapeName, Workload } from '../bench';
+import type { BenchName, BenchResult, ShapeName, Workload } from '../bench';
 import { badUsage } from '../base/errors';
 import { gigabytes, percent } from '../base/text';
 import { addEngineOptions, type EngineFlags, integer } from './command';
@@ -71,17 +71,14 @@ function withDirectory<T>(flags: BenchFlags, work: (directory: string) => Promis
 }
 
 function phaseTable(result: BenchResult): string {
-  const row = (name: string, phase: PhaseResult): string[] => [
+  const rows = Object.entries(result.phases).map(([name, phase]) => [
     name,
     withSpread(phase.seconds),
     withSpread(phase.tokensPerSecond),
     phase.floorSeconds.toPrecision(3),
     withSpread(phase.ratioToFloor),
-  ];
-  return formatTable([
-    ['phase', 'seconds', 'tokens/s', 'floor s', 'ratio to floor'],
-    ...Object.entries(result.phases).map(([name, phase]) => row(name, phase)),
   ]);
+  return formatTable([['phase', 'seconds', 'tokens/s', 'floor s', 'ratio to floor'], ...rows]);
 }
 
 function decodingOf({ device, decodeFallback }: BenchResult): string[] {

@@ -151,17 +151,17 @@ async function generate(file: string | undefined, flags: GenerateFlags): Promise
     withModel(flags, signal, async (session) => {
       const tokenizer = await loadTokenizer(session.directory);
       checkTokenizer(session, tokenizer);
-      const { info } = session.model;
       const lost = new LostCharacters(tokenizer);
+      const reading = { tokenizer, limits: session.model.info, lost };
       const asText = flags.prompt !== undefined && flags.json !== true;
       const generateFor = generator(session, tokenizer, flags, asText ? writeText(flags) : printJsonLine);
       if (flags.prompt !== undefined) {
-        const prompt = chatPrompt(flags.prompt, tokenizer, info, lost);
+        const prompt = chatPrompt(flags.prompt, reading);
         noteAll(lost);
         return generateFor([prompt], signal);
       }
       await using prompts = await Spool.create<PromptLine>();
-      await prompts.fill(file, promptReader({ tokenizer, limits: info, lost }));
+      await prompts.fill(file, promptReader(reading));
       noteAll(lost);
       await generateFor(prompts.read(), signal);
     }),

@@ -83,23 +83,19 @@ function checkLength(prompt: PromptLine, limits: ModelLimits, failure: Failure):
   );
 }
 
-/** A user message put through the chat template. `lost` counts characters that the tokenizer drops. */
-export function chatPrompt(
-  content: string,
-  tokenizer: Tokenizer,
-  limits: ModelLimits,
-  lost: LostCharacters,
-): PromptLine {
+interface Reading {
+  tokenizer: Tokenizer;
+  limits: ModelLimits;
+  /** Counts characters that the tokenizer drops. */
+  lost: LostCharacters;
+}
+
+/** A user message put through the chat template. */
+export function chatPrompt(content: string, { tokenizer, limits, lost }: Reading): PromptLine {
   const failure = (message: string) => new AcoerError('BAD_ARGUMENT', `--prompt: ${message}`);
   if (content.trim() === '') throw failure('the prompt is empty.');
   lost.add(content);
   return checkLength(fromMessages([{ role: 'user', content }], tokenizer, failure), limits, failure);
-}
-
-interface Reading {
-  tokenizer: Tokenizer;
-  limits: ModelLimits;
-  lost: LostCharacters;
 }
 
 function toPrompt(line: JsonLine, { tokenizer, limits, lost }: Reading, failure: Failure): PromptLine {
@@ -119,7 +115,7 @@ function toPrompt(line: JsonLine, { tokenizer, limits, lost }: Reading, failure:
   }
 }
 
-/** The line check that `Spool.fill` calls for `acoer generate`; `lost` counts as in `chatPrompt`. */
+/** The line check that `Spool.fill` calls for `acoer generate`. */
 export function promptReader(reading: Reading): (line: JsonLine) => PromptLine {
   return (line) => {
     const failure = (message: string) => badLine(line.line, message);
