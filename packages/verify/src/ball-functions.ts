@@ -1,6 +1,6 @@
 /** Exponentials, logarithms and angles of balls, from fixed-point series with guard digits. */
 import { type Ball, fixed, hasZero, isZero, negate, ONE, sizeOf, sqrt, twice, Unknown, ZERO, add, divide, subtract } from './ball'; // prettier-ignore
-import { bitLength, magnitude } from './rational';
+import { bitLength, floorDivide, magnitude } from './rational';
 
 /** Guard bits of a series. */
 const GUARD = 48;
@@ -55,11 +55,7 @@ function placesFor(x: Ball, bits: number): number {
   return bits + GUARD + Math.min(MAX_SIZE, Math.abs(size === -Infinity ? 0 : size));
 }
 
-const nearest = (a: bigint, b: bigint): bigint => {
-  const shifted = 2n * a + b;
-  const quotient = shifted / (2n * b);
-  return shifted < 0n && quotient * 2n * b !== shifted ? quotient - 1n : quotient;
-};
+const nearest = (a: bigint, b: bigint): bigint => floorDivide(2n * a + b, 2n * b);
 
 /** e^x for |x| < 1, in fixed point. */
 function expFixed(x: bigint, places: number): bigint {

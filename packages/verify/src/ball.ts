@@ -1,5 +1,5 @@
 /** Real numbers as a midpoint and a radius over BigInt; every result contains the true value. */
-import { bitLength, magnitude, type Rational } from './rational';
+import { bitLength, bitLengthExact, floorDivide, magnitude, type Rational } from './rational';
 
 /** Every number from (m - r) 2^e to (m + r) 2^e. */
 export interface Ball {
@@ -22,16 +22,11 @@ export const signOf = (x: Ball): number => (hasZero(x) ? 0 : x.m > 0n ? 1 : -1);
 
 /** An upper bound on log2 of the largest |x| in the ball. */
 export function sizeOf(x: Ball): number {
-  return isZero(x) ? -Infinity : exactBits(magnitude(x.m) + x.r) + x.e;
+  return isZero(x) ? -Infinity : bitLengthExact(magnitude(x.m) + x.r) + x.e;
 }
 
 /** An upper bound on log2 of the radius. */
-export const radiusOf = (x: Ball): number => (x.r === 0n ? -Infinity : exactBits(x.r) + x.e);
-
-function exactBits(x: bigint): number {
-  const digits = x.toString(16);
-  return 4 * digits.length - Math.clz32(parseInt(digits[0]!, 16)) + 28;
-}
+export const radiusOf = (x: Ball): number => (x.r === 0n ? -Infinity : bitLengthExact(x.r) + x.e);
 
 /** Values stay between 2^-this and 2^this in size, except zero. */
 const MAX_EXPONENT = 2 ** 40;
@@ -127,11 +122,10 @@ export function wholePart(x: Ball, places: number): bigint | null {
   if (x.e >= 0 && x.r === 0n) return x.m << BigInt(x.e);
   const { value, error } = fixed(x, places);
   const unit = 1n << BigInt(places);
-  const floorOf = (y: bigint): bigint => (y >= 0n ? y / unit : -((-y + unit - 1n) / unit));
-  const nearest = floorOf(value + unit / 2n);
+  const nearest = floorDivide(value + unit / 2n, unit);
   const off = value - nearest * unit;
   if (magnitude(off) <= error && error < unit >> 32n) return nearest;
-  const [low, high] = [floorOf(value - error), floorOf(value + error)];
+  const [low, high] = [floorDivide(value - error, unit), floorDivide(value + error, unit)];
   return low === high ? low : null;
 }
 

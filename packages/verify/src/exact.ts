@@ -2,7 +2,7 @@
 import type { Node } from './ast';
 import type { Budget } from './budget';
 import {
-  add, compare, exactRoot, factorial, invert, isInteger, magnitude, multiply, negate, ONE, power, type Rational,
+  add, compare, exactRoot, factorial, floorDivide, invert, isInteger, magnitude, multiply, negate, ONE, power, type Rational,
   rational, smallInteger, ZERO,
 } from './rational'; // prettier-ignore
 
@@ -119,9 +119,9 @@ function exactFunction(name: string, args: readonly Node[], context: ExactContex
     case 'abs':
       return x.n < 0n ? negate(x) : x;
     case 'floor':
-      return { n: floor(x), d: 1n };
+      return { n: floorDivide(x.n, x.d), d: 1n };
     case 'ceil':
-      return { n: -floor(negate(x)), d: 1n };
+      return { n: -floorDivide(-x.n, x.d), d: 1n };
     case 'max':
       return values.reduce((a, b) => (compare(a, b) >= 0 ? a : b));
     case 'min':
@@ -132,17 +132,12 @@ function exactFunction(name: string, args: readonly Node[], context: ExactContex
     case 'mod': {
       if (y.n === 0n) return null;
       const quotient = rational(x.n * y.d, x.d * y.n);
-      const whole = multiply(y, { n: -floor(quotient), d: 1n }, context.budget);
+      const whole = multiply(y, { n: -floorDivide(quotient.n, quotient.d), d: 1n }, context.budget);
       return whole && add(x, whole, context.budget);
     }
     default:
       return null;
   }
-}
-
-function floor(x: Rational): bigint {
-  const quotient = x.n / x.d;
-  return x.n < 0n && quotient * x.d !== x.n ? quotient - 1n : quotient;
 }
 
 function binomial(n: number | null, k: number | null, budget: Budget): Rational | null {

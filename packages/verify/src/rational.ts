@@ -16,7 +16,19 @@ export function bitLength(x: bigint): number {
   return x.toString(16).length * 4;
 }
 
+/** Bits of |x|, not rounded up. */
+export function bitLengthExact(x: bigint): number {
+  const digits = magnitude(x).toString(16);
+  return 4 * digits.length - Math.clz32(parseInt(digits[0]!, 16)) + 28;
+}
+
 export const magnitude = (x: bigint): bigint => (x < 0n ? -x : x);
+
+/** The floor of a / b for b > 0. */
+export function floorDivide(a: bigint, b: bigint): bigint {
+  const quotient = a / b;
+  return a < 0n && quotient * b !== a ? quotient - 1n : quotient;
+}
 
 function gcd(a: bigint, b: bigint): bigint {
   let [x, y] = [magnitude(a), b];
@@ -98,11 +110,6 @@ export function power(a: Rational, k: number, budget: Budget): Rational | null {
   return rational(a.n ** BigInt(k), a.d ** BigInt(k));
 }
 
-/** Bits of |x|, not rounded up: the result gets multiplied by an exponent. */
-function bitLengthExact(x: bigint): number {
-  return magnitude(x).toString(2).length;
-}
-
 /** k!; null when larger than the bit limit. */
 export function factorial(k: number, budget: Budget): Rational | null {
   if (k < 0 || !fits(k * Math.log2(k + 2), budget)) return null;
@@ -154,7 +161,6 @@ export function roundedTo(x: Rational, places: number): bigint {
   // floor((2n + d) / 2d) rounds half up; an exact tie then moves to the even neighbour.
   const shifted = scaled + x.d;
   const divisor = 2n * x.d;
-  let quotient = shifted / divisor;
-  if (shifted % divisor !== 0n && shifted < 0n) quotient -= 1n;
+  const quotient = floorDivide(shifted, divisor);
   return shifted % divisor === 0n && quotient % 2n !== 0n ? quotient - 1n : quotient;
 }
