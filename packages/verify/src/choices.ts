@@ -2,6 +2,7 @@
 import { MAX_TAIL_CHARS } from './budget';
 import { doubtedBefore } from './context';
 import { TEXT_COMMAND } from './lexicon';
+import { closingBrace } from './markup';
 
 export interface Choice {
   letter: string;
@@ -30,7 +31,7 @@ export function choiceOf(text: string): Choice | null {
   const marked = groups.text !== undefined || groups.named !== undefined;
   if (groups.text !== undefined) {
     // The brace of \text{ closes after the letter or after the value.
-    const close = closing(rest);
+    const close = closingBrace(rest, 0);
     if (close < 0) return null;
     rest = rest.slice(0, close) + rest.slice(close + 1);
   }
@@ -42,17 +43,6 @@ export function choiceOf(text: string): Choice | null {
   if (!minus && GOES_ON.test(value)) return null;
   if (!marked && space === '' && groups.round !== undefined) return null;
   return { letter, value };
-}
-
-/** The position in `text` of the brace that closes one opened before it. */
-function closing(text: string): number {
-  let depth = 1;
-  for (let at = 0; at < text.length; at++) {
-    if (text[at] === '\\') at++;
-    else if (text[at] === '{') depth++;
-    else if (text[at] === '}' && --depth === 0) return at;
-  }
-  return -1;
 }
 
 /** A choice named in a sentence: `The answer is (B).`, `**Answer: B**`, `Option D is correct`. */

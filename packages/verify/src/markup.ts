@@ -1,4 +1,4 @@
-/** Markdown and tags around an answer, which are no part of it. */
+/** Braces, Markdown and tags around an answer, which are no part of it. */
 
 /**
  * A mark of emphasis with nothing to multiply on its left, up to the same mark with nothing on its right:
@@ -30,6 +30,17 @@ function isEmphasised(inner: string): boolean {
     else if (')]}'.includes(sign) && --depth < 0) return false;
   }
   return depth === 0;
+}
+
+/** The position of the brace that closes one opened before `from`; -1 if there is none. */
+export function closingBrace(text: string, from: number): number {
+  let depth = 1;
+  for (let at = from; at < text.length; at++) {
+    if (text[at] === '\\') at++;
+    else if (text[at] === '{') depth++;
+    else if (text[at] === '}' && --depth === 0) return at;
+  }
+  return -1;
 }
 
 const CODE = /(`{1,2})([^`\n]{1,128})\1/g;

@@ -4,6 +4,7 @@
  */
 import { MAX_DIGITS, MAX_TOKENS } from './budget';
 import { ACCENTS, CURRENCIES, IGNORED, MEASURES, SYNONYMS, TEXT, WORD_COMMANDS } from './lexicon';
+import { closingBrace } from './markup';
 import { ordinalAt, repeatingAt } from './number-text';
 import { isCompoundUnit, meaningOf, textOf } from './text';
 import { timeAt } from './times';
@@ -296,15 +297,9 @@ export class Tokenizer {
     const open = /^\s*\{/.exec(this.text.slice(this.at, this.at + 16));
     if (open === null) return null;
     const start = this.at + open[0].length;
-    let depth = 1;
-    let end = start;
-    for (; end < this.text.length && depth > 0; end++) {
-      if (this.text[end] === '\\') end++;
-      else if (this.text[end] === '{') depth++;
-      else if (this.text[end] === '}') depth--;
-    }
-    this.at = Math.min(end, this.text.length);
-    return this.text.slice(start, depth === 0 ? end - 1 : end);
+    const close = closingBrace(this.text, start);
+    this.at = close < 0 ? this.text.length : close + 1;
+    return this.text.slice(start, close < 0 ? undefined : close);
   }
 
   private words(name: string): void {
