@@ -46,20 +46,13 @@ export function words(text: string): string {
 }
 
 function number(p: Parser, token: Token): Node {
-  if (p.is('_')) {
-    const base = p.attempt(() => {
-      p.take();
-      const content = p.accept('{') ? p.take() : p.take();
-      if (content.t !== 'num' || !/^\d{1,2}$/.test(content.v)) throw new NotParsed('no base');
-      if (p.is('}')) p.take();
-      return Number(content.v);
-    });
-    if (base !== null && base >= 2 && base <= 36) {
-      return { kind: 'base', digits: token.v, base, ...(token.inWords === true && { inWords: true }) };
-    }
-    throw new NotParsed('subscript of a number');
-  }
-  return numberNode(token.v);
+  if (!p.accept('_')) return numberNode(token.v);
+  p.accept('{');
+  const written = p.take();
+  p.accept('}');
+  const base = written.t === 'num' && /^\d{1,2}$/.test(written.v) ? Number(written.v) : 0;
+  if (base < 2 || base > 36) throw new NotParsed('subscript of a number');
+  return { kind: 'base', digits: token.v, base, ...(token.inWords === true && { inWords: true }) };
 }
 
 /** A run of letters is a product of variables, unless the whole run is a name. */
@@ -84,13 +77,11 @@ export function named(p: Parser, name: string): Node {
   const first = p.peek(-2) === undefined || p.peek(-2)!.t === 'sep';
   while (p.accept("'") || p.accept('^', 'prime')) full += "'";
   if (FUNCTION_NAMES.has(name) && takesInverse(p)) full += '^-1';
-  let index: Node | null = null;
   if (p.accept('_')) {
     const content = subscript(p);
-    if (typeof content === 'string') full += `_${content}`;
-    else index = content;
+    if (typeof content !== 'string') return { kind: 'apply', name: `${full}_`, args: [content] };
+    full += `_${content}`;
   }
-  if (index !== null) return { kind: 'apply', name: `${full}_`, args: [index] };
   const isFunction = FUNCTION_NAMES.has(name) || (first && isDefined(p));
   if (full === name && name.length === 1 && !isFunction) return letter(name);
   const applied = isFunction && (p.is('(') || (p.is('{') && p.is('(', 1)));

@@ -14,9 +14,6 @@ export function root(p: Parser): Node {
     degree = p.expression();
     p.expect(']');
   }
-  if (p.is('{')) return fn('root', group(p), degree);
-  if (p.options.strictLatex) throw new NotParsed('root without braces');
-  if (p.is('(')) return fn('root', atomicGroup(p), degree);
   // `\sqrt15` is meant as the root of fifteen.
   return fn('root', argument(p, true), degree);
 }

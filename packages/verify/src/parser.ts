@@ -197,16 +197,9 @@ export class Parser {
     const { v } = token;
     if (token.t === 'op' || token.t === 'cmd') {
       const signed = v === '+' || v === '-' || v === 'pm' || v === 'mp';
-      if (signed && left.kind === 'text' && left.value.length > 1) return this.afterWords(left);
-      if (v === ':' && left.kind === 'text' && left.value.length > 1 && this.accept(':'))
-        return this.afterWords(left);
-      if (v === '+' || v === '-') return minimum > ADDITIVE ? null : this.sum(left);
-      if (v === 'pm' || v === 'mp') {
-        if (minimum > ADDITIVE) return null;
-        this.take();
-        const value = this.expression(ADDITIVE + 1);
-        return { kind: 'add', terms: [left, { kind: 'pm', value, flipped: v === 'mp' }] };
-      }
+      const isPhrase = left.kind === 'text' && left.value.length > 1;
+      if (isPhrase && (signed || this.accept(':'))) return this.afterWords(left);
+      if (signed) return minimum > ADDITIVE ? null : this.sum(left);
       if (v === 'choose') {
         if (minimum > CHOOSE) return null;
         this.take();
@@ -222,10 +215,12 @@ export class Parser {
   }
 
   private sum(left: Node): Node {
-    const minus = this.take().v === '-';
+    const { v } = this.take();
     const right = this.expression(ADDITIVE + 1);
+    if (v === 'pm' || v === 'mp')
+      return { kind: 'add', terms: [left, { kind: 'pm', value: right, flipped: v === 'mp' }] };
     const terms = left.kind === 'add' ? left.terms : [left];
-    return { kind: 'add', terms: [...terms, minus ? negative(right) : right] };
+    return { kind: 'add', terms: [...terms, v === '-' ? negative(right) : right] };
   }
 
   private product(left: Node): Node {

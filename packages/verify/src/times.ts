@@ -5,17 +5,17 @@ const SPACE = String.raw`(?:\\!|\s)*`;
 const COLON = String.raw`(?:\\!|\s)*(?::|\{\s*:\s*\}|\\colon)(?:\\!|\s)*`;
 const TEXT = String.raw`(?:${TEXT_COMMAND}\s*\{?\s*)?`;
 const MARKED = new RegExp(
-  `^(\\d{1,2})(?:${COLON}(\\d{2}))?(${SPACE})${TEXT}${SPACE}([AaPp])(\\.?)\\s*([Mm])\\.?(?![a-zA-Z])\\s*`,
+  `^(\\d{1,2})(?:${COLON}(\\d{2}))?(${SPACE})${TEXT}${SPACE}([AaPp])(\\.?)\\s*[Mm]\\.?(?![a-zA-Z])\\s*`,
 );
 
 /** The time with a.m. or p.m. that `text` begins with, and its length in the text; null if there is none. */
 export function timeAt(text: string): { minutes: number; length: number } | null {
   const match = MARKED.exec(text);
   if (match === null) return null;
-  const [all, hours, minutes, space, half, dot, m] = match as unknown as string[];
+  const [all, hours, minutes, space, half, dot] = match as unknown as string[];
   // `5am` and `5pm` may be products; a time needs minutes, a dot, a capital or words.
   const plain = minutes === undefined && dot === '' && !all!.includes('\\text') && !all!.includes('\\m');
-  if (plain && (space === '' || m === 'M') && /[ap]/.test(half!) && space === '') return null;
+  if (plain && space === '' && /[ap]/.test(half!)) return null;
   const hour = Number(hours);
   if (hour < 1 || hour > 12 || Number(minutes ?? 0) > 59) return null;
   // A brace opened before the a.m. or p.m. belongs to it.
