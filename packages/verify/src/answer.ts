@@ -12,7 +12,7 @@ import { defined } from './definitions';
 import { type Choice, choiceOf } from './choices';
 import { withNames, withPoints } from './named-parts';
 import { plainSpelling } from './spelling';
-import { attempt, CLOSING, NotParsed, OPENING, type Token, tokenize, tokenKey } from './tokens';
+import { attempt, nesting, NotParsed, type Token, tokenize, tokenKey } from './tokens';
 
 export interface Answer {
   /** Answers with equal keys are the same up to layout. */
@@ -249,8 +249,7 @@ function topLevelItems(tokens: readonly Token[]): Token[][] {
   const items: Token[][] = [[]];
   let depth = 0;
   for (const token of tokens) {
-    if (token.t === 'begin' || (token.t !== 'text' && OPENING.has(token.v))) depth++;
-    else if (token.t === 'end' || (token.t !== 'text' && CLOSING.has(token.v))) depth--;
+    depth += token.t === 'begin' ? 1 : token.t === 'end' ? -1 : nesting(token);
     if (token.t === 'sep' && depth === 0) items.push([]);
     else items.at(-1)!.push(token);
   }

@@ -4,7 +4,7 @@
  */
 import { freeSymbols, type Node, type NodeOf, type SetName } from './ast';
 import { definitionOf, UNNAMED } from './bound';
-import { attempt, CLOSING, NotParsed, OPENING, operator, type Token } from './tokens';
+import { attempt, isSign, nesting, NotParsed, operator, type Token } from './tokens';
 
 type Parse = (tokens: readonly Token[]) => Node;
 
@@ -38,7 +38,7 @@ function conditioned(tokens: readonly Token[], parse: Parse): Node | null {
     const result = node === null ? null : withDomain(node, condition!);
     if (result !== null) return result;
   }
-  const comma = tokens.findIndex(({ t, v }) => t === 'sep' || (t === 'op' && v === ':'));
+  const comma = tokens.findIndex((token) => token.t === 'sep' || isSign(token, ':'));
   if (comma < 1 || comma > MAX_CONDITION) return null;
   const condition = attempt(() => conditionOf(tokens.slice(0, comma), parse));
   const node = condition === null ? null : attempt(() => parse(tokens.slice(comma + 1)));
@@ -51,8 +51,8 @@ function splits(tokens: readonly Token[]): { end: number; from: number; to: numb
   const opened: number[] = [];
   tokens.forEach((token, i) => {
     const last = tokens.length;
-    if (OPENING.has(token.v) && token.t === 'op') opened.push(i);
-    else if (CLOSING.has(token.v) && token.t === 'op') {
+    if (nesting(token) > 0) opened.push(i);
+    else if (nesting(token) < 0) {
       const start = opened.pop() ?? 0;
       if (i === last - 1 && token.v === ')' && opened.length === 0)
         found.push({ end: start, from: start + 1, to: i });
@@ -73,7 +73,7 @@ function wordsOf(token: Token | undefined): string | null {
 }
 
 const isQuantifier = (token: Token): boolean =>
-  (token.t === 'cmd' && token.v === 'forall') || QUANTIFIER.test(wordsOf(token) ?? '');
+  isSign(token, 'forall') || QUANTIFIER.test(wordsOf(token) ?? '');
 
 const KIND =
   '(real|complex|rational|natural|integer|(?:positive|non-?negative) integer)s?(?: numbers?| integers?)?';
@@ -95,7 +95,7 @@ function conditionOf(tokens: readonly Token[], parse: Parse): Condition {
   while (tokens[at]?.t === 'sep') at++;
   if (tokens[at]?.v === '(' && tokens.at(-1)?.v === ')') return conditionOf(tokens.slice(at + 1, -1), parse);
   const said: string[] = [];
-  if (tokens[at]?.t === 'cmd' && tokens[at]!.v === 'forall') at++;
+  if (isSign(tokens[at], 'forall')) at++;
   else
     for (; wordsOf(tokens[at]) !== null && wordsOf(tokens[at]) !== 'in'; at++)
       said.push(wordsOf(tokens[at])!);
@@ -115,14 +115,12 @@ function conditionOf(tokens: readonly Token[], parse: Parse): Condition {
   if (variables.length > 0 && is !== undefined) return { variables, set: namedSet(is) };
   if (variables.length > 0 && isMember(rest[end]))
     return { variables, set: parse(withSet(rest.slice(end + 1))) };
-  if (!rest.some(isInequality)) throw new NotParsed('no condition');
+  if (!rest.some((token) => isSign(token, '<', '>', 'le', 'ge', 'ne'))) throw new NotParsed('no condition');
   const relation = parse(rest);
   if (relation.kind !== 'relation' || relation.ops.includes('=')) throw new NotParsed('no condition');
   return { variables: [...freeSymbols(relation)], set: relation };
 }
 
-const isInequality = ({ t, v }: Token): boolean =>
-  (t === 'op' && (v === '<' || v === '>')) || (t === 'cmd' && (v === 'le' || v === 'ge' || v === 'ne'));
 const isMember = (token: Token | undefined): boolean =>
   (token?.t === 'cmd' || token?.t === 'letters') && token.v === 'in';
 
@@ -199,30 +197,25 @@ interface Signature {
   end: number;
 }
 
-const isMapping = ({ t, v }: Token): boolean => t === 'cmd' && v === 'mapsto';
-const isTo = ({ t, v }: Token): boolean => t === 'cmd' && v === 'to';
-
 /** `f : A \to B,` before a definition. */
 function signatureOf(tokens: readonly Token[]): Signature | null {
-  const colon = tokens.findIndex(({ t, v }) => t === 'op' && v === ':');
-  const arrow = tokens.findIndex(isTo);
+  const colon = tokens.findIndex((token) => isSign(token, ':'));
+  const arrow = tokens.findIndex((token) => isSign(token, 'to'));
   if (colon < 1 || colon > 4 || arrow < colon + 2) return null;
-  const separates = ({ t, v, wide }: Token): boolean =>
-    t === 'sep' || t === 'text' || wide === true || (t === 'op' && v === ':');
-  const after = tokens.findIndex((token, i) => i > arrow + 1 && separates(token));
-  if (after < 0) return null;
-  let end = after;
-  while (tokens[end]?.t === 'sep' || tokens[end]?.t === 'text' || tokens[end]?.v === ':') end++;
-  const head = tokens.slice(end);
-  const defines = head.some(isMapping) || head.some(({ t, v }) => t === 'op' && v === '=');
+  const separates = (token: Token | undefined): boolean =>
+    token?.t === 'sep' || token?.t === 'text' || isSign(token, ':');
+  let end = tokens.findIndex((token, i) => i > arrow + 1 && (separates(token) || token.wide === true));
+  if (end < 0) return null;
+  while (separates(tokens[end])) end++;
+  const defines = tokens.slice(end).some((token) => isSign(token, 'mapsto', '='));
   return defines ? { name: tokens.slice(0, colon), from: tokens.slice(colon + 1, arrow), end } : null;
 }
 
 /** `f : x \mapsto E` as f(x) = E; null without an arrow. */
 function withoutArrow(tokens: readonly Token[], name: Token[] | null): Token[] | null {
-  const colon = tokens.findIndex(({ t, v }) => t === 'op' && v === ':');
+  const colon = tokens.findIndex((token) => isSign(token, ':'));
   const isArrow = (token: Token, i: number): boolean =>
-    isMapping(token) || (isTo(token) && colon > 0 && i > colon + 1);
+    isSign(token, 'mapsto') || (isSign(token, 'to') && colon > 0 && i > colon + 1);
   const arrow = tokens.findIndex(isArrow);
   if (arrow < 1 || colon > arrow) return null;
   const named = colon > 0 ? tokens.slice(0, colon) : name;

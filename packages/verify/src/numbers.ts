@@ -1,7 +1,7 @@
 /** Joins numbers written in groups of three digits into one token; every other comma remains a separator. */
 import { type Node, num } from './ast';
 import { type Rational, rational } from './rational';
-import { CLOSING, OPENING, THOUSANDS, type Token } from './tokens';
+import { nesting, THOUSANDS, type Token } from './tokens';
 
 const isLead = (token: Token | undefined): boolean => token?.t === 'num' && /^\d{1,3}$/.test(token.v);
 const isGroup = (token: Token | undefined): boolean => token?.t === 'num' && /^\d{3}(\.\d+)?$/.test(token.v);
@@ -53,9 +53,8 @@ function joinBare(tokens: readonly Token[]): Token[] {
   let depth = 0;
   const separators: number[] = [];
   tokens.forEach((token, i) => {
-    if (OPENING.has(token.v)) depth++;
-    else if (CLOSING.has(token.v)) depth--;
-    else if (token.t === 'sep' && depth === 0) separators.push(i);
+    depth += nesting(token);
+    if (token.t === 'sep' && depth === 0) separators.push(i);
   });
   const [start] = separators;
   if (start === undefined || start === 0) return [...tokens];

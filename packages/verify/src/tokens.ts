@@ -27,8 +27,16 @@ export interface Token {
 
 export const operator = (v: string): Token => ({ t: 'op', v, space: false });
 
-export const OPENING: ReadonlySet<string> = new Set(['(', '[', '{', '{set']);
-export const CLOSING: ReadonlySet<string> = new Set([')', ']', '}', '}set']);
+/** Whether `token` is one of these signs or commands. */
+export const isSign = (token: Token | undefined, ...values: string[]): boolean =>
+  (token?.t === 'op' || token?.t === 'cmd') && values.includes(token.v);
+
+const OPENING: ReadonlySet<string> = new Set(['(', '[', '{', '{set']);
+const CLOSING: ReadonlySet<string> = new Set([')', ']', '}', '}set']);
+
+/** 1 for an opening bracket, -1 for a closing one. */
+export const nesting = ({ t, v }: Token): number =>
+  t !== 'op' ? 0 : OPENING.has(v) ? 1 : CLOSING.has(v) ? -1 : 0;
 
 /** The text cannot be parsed as an answer: it is too long or malformed. */
 export class NotParsed extends Error {}
