@@ -10,9 +10,10 @@ import { toNumber } from './rational';
 
 export interface NumericContext {
   budget: Budget;
-  point: ReadonlyMap<string, Complex>;
+  /** Values of the variables. */
+  point?: ReadonlyMap<string, Complex>;
   /** Set when a root, logarithm or similar function of a real number was not real. */
-  leftReals: boolean;
+  leftReals?: boolean;
   /** Set when digits were lost: large terms that cancelled, a step function, the sine of a large number. */
   lossy?: boolean;
   inTrigonometry?: boolean;
@@ -30,7 +31,7 @@ export function numericValue(node: Node, context: NumericContext): Complex {
     case 'const':
       return constant(node.name);
     case 'sym':
-      return context.point.get(node.name) ?? UNDEFINED;
+      return context.point?.get(node.name) ?? UNDEFINED;
     case 'text':
       return C.real(hash(node.value, []));
     case 'neg':

@@ -34,7 +34,7 @@ const ALL: RealSet = [{ low: LOWEST, high: HIGHEST }];
 function end(node: Node, open: boolean, context: CompareContext): End | null {
   const sign = infinite(node);
   if (sign !== 0) return { node, value: sign * Infinity, open: true, budget: null };
-  const value = numericValue(node, { budget: context.budget, point: new Map(), leftReals: false });
+  const value = numericValue(node, { budget: context.budget });
   if (!C.isFinite(value) || Math.abs(value.im) > 1e-12) return null;
   return { node, value: value.re, open, budget: context.budget };
 }

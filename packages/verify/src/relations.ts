@@ -138,10 +138,8 @@ function constantRatio(a: Node, b: Node, context: CompareContext): number | null
   let ratio: number | null = null;
   const used: number[] = [];
   for (let k = 0; k < 2 * POINTS && used.length < POINTS; k++) {
-    const point = samplePoint(names, k, spread);
-    const [x, y] = [a, b].map((node) =>
-      numericValue(node, { budget: context.budget, point, leftReals: false }),
-    ) as [C.Complex, C.Complex];
+    const at = { budget: context.budget, point: samplePoint(names, k, spread) };
+    const [x, y] = [numericValue(a, at), numericValue(b, at)];
     if (!C.isFinite(x) || !C.isFinite(y) || C.modulus(x) < 1e-9 || C.modulus(y) < 1e-9) continue;
     const here = C.divide(x, y);
     if (Math.abs(here.im) > TOLERANCE * Math.abs(here.re)) return null;

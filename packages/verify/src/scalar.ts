@@ -33,7 +33,7 @@ function areClose(a: Node, b: Node, context: CompareContext): boolean {
     return size !== null && compare(size, fromNumber(context.tolerance)) <= 0;
   }
   if ([a, b].some((node) => freeSymbols(node).size > 0)) return false;
-  const [p, q] = [a, b].map((node) => numericValue(node, pointContext(context, new Map())));
+  const [p, q] = [a, b].map((node) => numericValue(node, { budget: context.budget }));
   return C.modulus(C.subtract(p!, q!)) <= context.tolerance;
 }
 
@@ -68,11 +68,10 @@ function computedFirstValue(node: Node): Complex | null {
   const at: NumericContext = {
     budget: new Budget(100 * FIRST_VALUE_STEPS),
     point: samplePoint(freeSymbols(node), 0),
-    leftReals: false,
   };
   try {
     const value = numericValue(node, at);
-    return C.isFinite(value) && !at.leftReals && at.lossy !== true ? value : null;
+    return C.isFinite(value) && at.leftReals !== true && at.lossy !== true ? value : null;
   } catch (error) {
     if (error instanceof BudgetExceeded) return null;
     throw error;
@@ -144,16 +143,12 @@ function roundedEqual(a: Node, b: Node, context: CompareContext): boolean {
   if (exact === null || freeSymbols(other).size > 0) return false;
   const rounded = roundedValue(other, places, context.budget);
   if (rounded !== null) return rounded === roundedTo(exact, places);
-  const value = numericValue(other, pointContext(context, new Map()));
+  const value = numericValue(other, { budget: context.budget });
   if (!C.isFinite(value) || Math.abs(value.im) > 1e-12 * Math.abs(value.re)) return false;
   const unit = Math.pow(10, -places);
   // Doubles have no digits that small, and nothing else decided.
   if (Math.abs(toNumber(exact)) > unit * 2 ** 50) return false;
   return BigInt(Math.round(value.re / unit)) === roundedTo(exact, places);
-}
-
-function pointContext(context: CompareContext, point: Map<string, Complex>): NumericContext {
-  return { budget: context.budget, point, leftReals: false };
 }
 
 /** coefficient * body, body null for 1. */
@@ -278,7 +273,7 @@ function doubleVerdicts(
   let overflow = false;
   for (let k = 0; k < MAX_POINTS && real!.length < WANTED_POINTS; k++) {
     context.budget.spend(10);
-    const at = pointContext(context, samplePoint(names, k, spread));
+    const at: NumericContext = { budget: context.budget, point: samplePoint(names, k, spread) };
     let sum = C.real(scaled(constant, factor, context.budget));
     let size = C.modulus(sum);
     for (const { coefficient, body } of terms) {
@@ -294,8 +289,8 @@ function doubleVerdicts(
       continue;
     }
     const same = exactly && at.lossy === true ? null : C.modulus(sum) <= tolerance * size;
-    (at.leftReals ? other! : real!).push({ k, same });
-    if (names.size === 0 || (same === false && !at.leftReals)) break;
+    (at.leftReals === true ? other! : real!).push({ k, same });
+    if (names.size === 0 || (same === false && at.leftReals !== true)) break;
   }
   return { real: real!, other: other!, overflow };
 }
@@ -325,7 +320,8 @@ export function precisePoint(
 }
 
 function bothHuge(a: Node, b: Node, context: CompareContext): boolean {
-  const at = pointContext(context, samplePoint(new Set([...freeSymbols(a), ...freeSymbols(b)]), 0));
+  const point = samplePoint(new Set([...freeSymbols(a), ...freeSymbols(b)]), 0);
+  const at = { budget: context.budget, point };
   return [a, b].every((node) => C.modulus(numericValue(node, at)) === Infinity);
 }
 
