@@ -154,28 +154,28 @@ export function boxesOfReference(text: string): string | null {
 
 /** The contents of the last box and of those that form a list with it, with their names if all have one. */
 function listOf(text: string, boxes: readonly Box[]): string[] {
-  const last = boxes.at(-1)!;
-  const plain = [last.content];
-  for (let i = boxes.length - 2; i >= 0 && isBetween(text.slice(boxes[i]!.end, boxes[i + 1]!.start)); i--)
-    plain.unshift(boxes[i]!.content);
-  if (plain.length > 1) return plain;
-  const label = labelOf(text, last);
-  const labelled = [label + last.content];
-  let next = label;
-  for (let i = boxes.length - 2; i >= 0 && next !== ''; i--) {
-    const box = boxes[i]!;
-    const own = labelOf(text, box);
-    if (own === '' || !isBetween(text.slice(box.end, boxes[i + 1]!.start - next.length))) break;
-    labelled.unshift(own + box.content);
-    next = own;
+  const plain = endOfList(text, boxes, () => '');
+  const list = plain.length > 1 ? plain : endOfList(text, boxes, (box) => labelOf(text, box));
+  return list.length > 1 ? list : plain;
+}
+
+/** The last box's content and those that only `BETWEEN` parts from it, each with its label, until one has none. */
+function endOfList(text: string, boxes: readonly Box[], label: (box: Box) => string | null): string[] {
+  const contents: string[] = [];
+  let next: number | null = null;
+  for (const box of boxes.toReversed()) {
+    const own = label(box);
+    if (own === null || (next !== null && !isBetween(text.slice(box.end, next)))) break;
+    contents.unshift(own + box.content);
+    next = box.start - own.length;
   }
-  return labelled.length > 1 ? labelled : plain;
+  return contents;
 }
 
 const isBetween = (text: string): boolean => text.length <= MAX_BETWEEN && BETWEEN.test(text);
 
-function labelOf(text: string, box: Box): string {
-  return LABEL.exec(text.slice(Math.max(0, box.start - 40), box.start))?.[0] ?? '';
+function labelOf(text: string, box: Box): string | null {
+  return LABEL.exec(text.slice(Math.max(0, box.start - 40), box.start))?.[0] ?? null;
 }
 
 /** Drops boxes that contain another box. */
