@@ -1,6 +1,5 @@
 /** Multiple choice: the letter of an option. */
 import { z } from 'zod';
-import { bindParameters } from '../config/parameters';
 import { answerText, markedAnswer } from './answer';
 import { NO_REFERENCE, UNANSWERED, verdictOf, type JudgeDefinition } from './types';
 
@@ -56,19 +55,18 @@ function letterIn(text: string, { option, alone, stated }: Patterns): string | n
   return end ?? (lines.length === 1 ? lettersOf(option.exec(answer.slice(0, LINE))) : null);
 }
 
-export const choice: JudgeDefinition = {
+export const choice: JudgeDefinition<typeof PARAMETERS> = {
   name: 'choice',
   summary:
     'multiple choice: the letter in the last `\\boxed{}` or `<answer>`, else the last "answer is B", else a letter alone',
-  bind(given) {
-    const { letters } = bindParameters('judgeParams', PARAMETERS, given);
+  parameters: PARAMETERS,
+  judge({ letters }) {
     const patterns = patternsOf(letters);
     const reference = (gold: string) => {
       const text = plain(gold.slice(0, LINE));
       return lettersOf(patterns.option.exec(/^[a-z]$/.test(text) ? text.toUpperCase() : text));
     };
     return {
-      name: 'choice',
       needsGold: true,
       readsGold: (gold) => reference(gold) !== null,
       verdict(completion, { gold }) {

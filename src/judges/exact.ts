@@ -1,23 +1,21 @@
 /** The same text as the reference. */
 import { z } from 'zod';
-import { bindParameters } from '../config/parameters';
 import { answerText, markedAnswer } from './answer';
 import { NO_REFERENCE, UNANSWERED, verdictOf, type JudgeDefinition } from './types';
 
 const PARAMETERS = z.strictObject({ ignoreCase: z.boolean().default(false) });
 
-export const exact: JudgeDefinition = {
+export const exact: JudgeDefinition<typeof PARAMETERS> = {
   name: 'exact',
   summary:
     'the answer is the reference, character by character: the last `\\boxed{}` or `<answer>` after the thinking, or all of that text',
-  bind(given) {
-    const { ignoreCase } = bindParameters('judgeParams', PARAMETERS, given);
+  parameters: PARAMETERS,
+  judge({ ignoreCase }) {
     const key = (text: string) => {
       const trimmed = text.trim().normalize('NFC');
       return ignoreCase ? trimmed.toLowerCase() : trimmed;
     };
     return {
-      name: 'exact',
       needsGold: true,
       readsGold: (gold) => gold.trim() !== '',
       verdict(completion, { gold }) {

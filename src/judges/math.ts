@@ -1,6 +1,5 @@
 /** The verifier: mathematics in a `\boxed{}`. */
 import { z } from 'zod';
-import { bindParameters } from '../config/parameters';
 import { verifyCompletion, type AnswerRule } from '#verify/verify';
 import type { Judge, JudgeDefinition } from './types';
 
@@ -16,8 +15,6 @@ export const mathJudge = (answerFrom: AnswerRule = 'answer'): Judge => ({
 export const math: JudgeDefinition = {
   name: 'math',
   summary: 'the verifier: the `\\boxed{}` after the thinking equals the reference as mathematics',
-  bind(parameters) {
-    bindParameters('judgeParams', z.strictObject({}), parameters);
-    return mathJudge();
-  },
+  parameters: z.strictObject({}),
+  judge: () => mathJudge(),
 };

@@ -1,6 +1,5 @@
 /** A regular expression on the answer. */
 import { z } from 'zod';
-import { bindParameters } from '../config/parameters';
 import { compilePattern, patternProblem } from '../config/pattern';
 import { verifyCompletion } from '#verify/verify';
 import { answerText } from './answer';
@@ -24,16 +23,15 @@ function lastMatch(pattern: RegExp, text: string): RegExpExecArray | null {
   return last;
 }
 
-export const regex: JudgeDefinition = {
+export const regex: JudgeDefinition<typeof PARAMETERS> = {
   name: 'regex',
   summary:
     'the last match of `pattern` after the thinking. Its first group must equal the reference, as text or (`compare: math`) as mathematics; without a group or a reference, a match is enough',
-  bind(given) {
-    const { pattern, ignoreCase, compare } = bindParameters('judgeParams', PARAMETERS, given);
+  parameters: PARAMETERS,
+  judge({ pattern, ignoreCase, compare }) {
     const compiled = compilePattern(pattern, ignoreCase ? 'gi' : 'g');
     const key = (text: string) => (ignoreCase ? text.trim().toLowerCase() : text.trim());
     return {
-      name: 'regex',
       needsGold: false,
       readsGold: () => true,
       verdict(completion, { gold, grading }) {

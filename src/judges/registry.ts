@@ -1,5 +1,6 @@
 /** Judges by name. */
 import { didYouMean } from '../config/nearest';
+import { bindParameters } from '../config/parameters';
 import { isJavaScriptFile } from '../config/pattern';
 import { badConfig } from '../config/problems';
 import { shownJson } from '../base/json';
@@ -45,8 +46,10 @@ function definitionOf(name: string): JudgeDefinition {
  * @throws BAD_CONFIG for an unknown name or parameter
  */
 export function builtInJudge({ judge, judgeParams }: JudgeSettings, answerFrom?: AnswerRule): Judge {
-  const bound = definitionOf(judge).bind(judgeParams);
-  return judge === math.name && answerFrom !== undefined ? mathJudge(answerFrom) : bound;
+  const definition = definitionOf(judge);
+  const parameters = bindParameters('judgeParams', definition.parameters, judgeParams);
+  if (judge === math.name && answerFrom !== undefined) return mathJudge(answerFrom);
+  return { ...definition.judge(parameters), name: judge };
 }
 
 /** What the judge of a configuration needs of the reference answers. */

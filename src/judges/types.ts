@@ -1,4 +1,5 @@
 /** What decides whether a completion is right. */
+import type { z } from 'zod';
 import type { Work } from '../base/deadline';
 import type { Problem, Thinking, Verdict } from '../base/types';
 
@@ -33,12 +34,13 @@ export interface Judge extends ReferenceRule {
   close?(): Promise<void>;
 }
 
-/** A built-in judge: its parameters are checked when it is bound. */
-export interface JudgeDefinition {
+/** A built-in judge. */
+export interface JudgeDefinition<Schema extends z.ZodObject = z.ZodObject> {
   readonly name: string;
   /** One line for the documentation. */
   readonly summary: string;
-  bind(parameters: Readonly<Record<string, unknown>>): Judge;
+  readonly parameters: Schema;
+  judge(parameters: z.output<Schema>): Omit<Judge, 'name'>;
 }
 
 export const verdictOf = (correct: boolean, extracted: string | null): Verdict => ({
