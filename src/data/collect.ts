@@ -193,11 +193,11 @@ async function collected(
 export const collectProblems = (name: string, files: readonly DataFile[], options: CollectOptions) =>
   collected(name, options, async function* (columns) {
     for (const { path, label } of files) {
-      const reader = await openRows(path, label, (found) => {
+      const rows = openRows(path, label, (found) => {
         const wanted = columns.choose(label, found);
         return options.keepRows ? found : wanted;
       });
-      for await (const row of reader.rows()) yield [row, `${label} ${reader.unit} ${row.number}`];
+      for await (const row of rows) yield [row, `${label} ${row.unit} ${row.number}`];
     }
   });
 
@@ -205,6 +205,6 @@ export const collectProblems = (name: string, files: readonly DataFile[], option
 export const collectRows = (name: string, rows: readonly unknown[], options: CollectOptions) =>
   collected(name, options, async function* () {
     for (const [index, row] of rows.entries()) {
-      yield [objectRow(index + 1, row), `${name} row ${index + 1}`];
+      yield [objectRow('row', index + 1, row), `${name} row ${index + 1}`];
     }
   });

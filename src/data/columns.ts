@@ -158,7 +158,7 @@ export function valueAt(values: Values, name: string): unknown {
 }
 
 /** Text and numbers (including 64-bit integers from Parquet) as text; null for anything else. */
-function scalarText(value: unknown): string | null {
+export function scalarText(value: unknown): string | null {
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint'
     ? String(value)
     : null;

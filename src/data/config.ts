@@ -7,9 +7,12 @@ import type { DatasetSpec } from './load';
 import { joinNames, partNames } from './join';
 import { resolveDatasetName } from './names';
 
-/** A built-in judge looks at no columns, so they are not kept for it. */
-const judged = (config: Config): Pick<DatasetSpec, 'references' | 'keepRows'> => ({
+/** What is said of both. */
+const shared = (config: Config) => ({
+  seed: config.seed,
+  skipBadRows: config.skipBadRows,
   references: referenceRule(config),
+  // A built-in judge looks at no columns.
   keepRows: isUserJudge(config.judge),
 });
 
@@ -18,14 +21,12 @@ export function trainSpec(config: Config): DatasetSpec {
   return {
     name: config.dataset,
     split: 'train',
-    seed: config.seed,
     config: config.datasetConfig,
     splitName: config.datasetSplit,
     columns: config.columns,
     levels: config.levels,
-    skipBadRows: config.skipBadRows,
     dropUnparsedGold: config.dropUnparsedGold,
-    ...judged(config),
+    ...shared(config),
   };
 }
 
@@ -35,13 +36,11 @@ export function evalSpec(config: Config): DatasetSpec {
   return {
     name: config.evalDataset ?? config.dataset,
     split: 'eval',
-    seed: config.seed,
     config: config.evalDatasetConfig ?? (own ? config.datasetConfig : null),
     splitName: config.evalDatasetSplit,
     columns: config.evalColumns ?? (own ? config.columns : {}),
-    skipBadRows: config.skipBadRows,
     dropUnparsedGold: false,
-    ...judged(config),
+    ...shared(config),
   };
 }
 

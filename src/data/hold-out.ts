@@ -32,18 +32,23 @@ function questionKey({ question, before = [] }: Problem): string {
   return [...turns, question].map((text) => text.trim().replace(/\s+/g, ' ')).join('\n');
 }
 
+/** The key of every row's question, without blocking the event loop. */
+async function* questionKeys(dataset: Dataset): AsyncGenerator<[index: number, key: string]> {
+  const pace = new Pace();
+  for (let index = 0; index < dataset.size; index++) {
+    yield [index, questionKey(dataset.get(index))];
+    await pace.turn();
+  }
+}
+
 /** The rows of each question by its hash, in the order of `dataset`. */
 async function rowsByQuestion(dataset: Dataset): Promise<Map<string, number[]>> {
   const rows = new Map<string, number[]>();
-  const pace = new Pace();
-  for (let index = 0; index < dataset.size; index++) {
-    const hash = createHash('sha256')
-      .update(questionKey(dataset.get(index)))
-      .digest('hex');
+  for await (const [index, key] of questionKeys(dataset)) {
+    const hash = createHash('sha256').update(key).digest('hex');
     const known = rows.get(hash);
     if (known === undefined) rows.set(hash, [index]);
     else known.push(index);
-    await pace.turn();
   }
   return rows;
 }
@@ -83,16 +88,9 @@ export async function holdOut(dataset: Dataset): Promise<Dataset | null> {
 
 /** `dataset` without the questions of `evaluated`; itself when they have none in common. */
 export async function without(dataset: Dataset, evaluated: Dataset): Promise<Dataset> {
-  const pace = new Pace();
   const keys = new Set<string>();
-  for (let index = 0; index < evaluated.size; index++) {
-    keys.add(questionKey(evaluated.get(index)));
-    await pace.turn();
-  }
+  for await (const [, key] of questionKeys(evaluated)) keys.add(key);
   const kept: number[] = [];
-  for (let index = 0; index < dataset.size; index++) {
-    if (!keys.has(questionKey(dataset.get(index)))) kept.push(index);
-    await pace.turn();
-  }
+  for await (const [index, key] of questionKeys(dataset)) if (!keys.has(key)) kept.push(index);
   return kept.length === dataset.size ? dataset : chosenRows(dataset, kept);
 }

@@ -15,11 +15,13 @@ export interface HubSource {
   revision: string | null;
 }
 
-export interface HubFiles {
+/** The files of a split. */
+export interface Located {
   files: DataFile[];
-  split: string;
-  /** The commit that was read. */
-  revision: string;
+  /** null for a file, which has no splits. */
+  split: string | null;
+  /** The commit that was read; null for files of this machine. */
+  revision: string | null;
 }
 
 export type HubOptions = Pick<FetchOptions, 'onProgress' | 'onNotice' | 'signal'>;
@@ -31,6 +33,13 @@ interface Listing {
   revision: string | null;
 }
 
+const snapshotOf = (
+  repo: string,
+  revision: string | null,
+  accept: (path: string) => boolean,
+  options: HubOptions,
+) => fetchSnapshot(repo, { ...options, type: 'dataset', revision: revision ?? undefined, accept });
+
 /** All paths of a revision, and the text of its card. */
 async function list(repo: string, revision: string | null, options: HubOptions): Promise<Listing> {
   const paths = new Set<string>();
@@ -39,12 +48,7 @@ async function list(repo: string, revision: string | null, options: HubOptions):
     return path === CARD;
   };
   try {
-    const snapshot = await fetchSnapshot(repo, {
-      ...options,
-      type: 'dataset',
-      revision: revision ?? undefined,
-      accept,
-    });
+    const snapshot = await snapshotOf(repo, revision, accept, options);
     const readme = await readCard(join(snapshot.directory, CARD));
     return { paths: [...paths], readme, revision: snapshot.revision };
   } catch (error) {
@@ -73,7 +77,7 @@ export async function fetchSplit(
   source: HubSource,
   choice: SplitChoice,
   options: HubOptions = {},
-): Promise<HubFiles | null> {
+): Promise<Located | null> {
   const { repo } = source;
   const { paths, readme, revision } = await listData(source, options);
   const chosen = chooseFiles(repo, paths, readme, choice);
@@ -81,12 +85,7 @@ export async function fetchSplit(
   const { files, split } = chosen;
   const wanted = new Set(files);
   // Use the commit of the listing, since the branch may move in between.
-  const snapshot = await fetchSnapshot(repo, {
-    ...options,
-    type: 'dataset',
-    revision: revision ?? undefined,
-    accept: (path) => wanted.has(path),
-  });
+  const snapshot = await snapshotOf(repo, revision, (path) => wanted.has(path), options);
   return {
     files: files.map((path) => ({ path: join(snapshot.directory, path), label: `${repo} ${path}` })),
     split,

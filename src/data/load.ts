@@ -9,12 +9,11 @@ import {
   collectProblems,
   collectRows,
   type CollectOptions,
-  type DataFile,
   type RowOptions,
   type RowReport,
 } from './collect';
 import { chooseFiles, readCard, type SplitChoice } from './files';
-import { fetchSplit, type HubOptions } from './hub';
+import { fetchSplit, type HubOptions, type Located } from './hub';
 import { joinDatasets, partNames } from './join';
 import { type DatasetPlace, type KnownDataset, resolveDatasetName } from './names';
 import { tinyDataset } from './tiny/dataset';
@@ -94,12 +93,6 @@ function notHere(name: string): AcoerError {
   );
 }
 
-interface Located {
-  files: DataFile[];
-  split: string | null;
-  pinned: string | null;
-}
-
 /** Locates a file, or the files of a folder laid out like a repository on the hub. */
 async function locatePath(path: string, spec: DatasetSpec, choice: SplitChoice): Promise<Located | null> {
   const kind = await stat(path).catch((error: unknown) => {
@@ -109,7 +102,7 @@ async function locatePath(path: string, spec: DatasetSpec, choice: SplitChoice):
   });
   if (!kind.isDirectory()) {
     const asked = spec.splitName ?? spec.config ?? null;
-    if (asked === null) return { files: [{ path, label: path }], split: null, pinned: null };
+    if (asked === null) return { files: [{ path, label: path }], split: null, revision: null };
     throw badUsage(`${path} is a single file; it has no split or configuration "${asked}".`);
   }
   const found = await readdir(path, { recursive: true, withFileTypes: true });
@@ -123,7 +116,7 @@ async function locatePath(path: string, spec: DatasetSpec, choice: SplitChoice):
   return {
     files: files.map((file) => ({ path: join(path, file), label: join(path, file) })),
     split,
-    pinned: null,
+    revision: null,
   };
 }
 
@@ -131,8 +124,7 @@ async function locatePath(path: string, spec: DatasetSpec, choice: SplitChoice):
 async function locate(place: HubOrPath, spec: DatasetSpec, choice: SplitChoice): Promise<Located | null> {
   if (place.kind === 'path') return locatePath(place.path, spec, choice);
   const { signal, onProgress, onNotice } = spec;
-  const fetched = await fetchSplit(place, choice, { signal, onProgress, onNotice });
-  return fetched && { ...fetched, pinned: `${spec.name.split('@')[0]}@${fetched.revision}` };
+  return fetchSplit(place, choice, { signal, onProgress, onNotice });
 }
 
 const knownOf = (place: HubOrPath): KnownDataset | null => (place.kind === 'hub' ? place.known : null);
@@ -168,9 +160,10 @@ export async function datasetOf(
 async function readLocated(
   spec: DatasetSpec,
   known: KnownDataset | null,
-  { files, split, pinned }: Located,
+  { files, split, revision }: Located,
 ): Promise<Dataset> {
   const { problems, report } = await collectProblems(spec.name, files, collectOptions(spec, known));
+  const pinned = revision && `${spec.name.split('@')[0]}@${revision}`;
   const source = { ...report, files: files.map(({ label }) => label), split, pinned };
   return { name: spec.name, size: problems.length, get: (index) => problems[index]!, source };
 }

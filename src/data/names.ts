@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { didYouMean } from '../config';
 import type { AcoerError } from '../base/errors';
 import { badUsage } from '../base/errors';
+import { splitRevision } from '../hub';
 import type { ColumnNames, GradingColumns } from './columns';
 import { FORMAT_NAMES, isDataFile } from './open';
 
@@ -102,9 +103,7 @@ export const memoryName = (name: string): string => `${MEMORY}${name.replaceAll(
 export function resolveDatasetName(name: string): DatasetPlace {
   if (name === 'tiny') return { kind: 'tiny' };
   if (name.startsWith(MEMORY)) return { kind: 'memory', name: name.slice(MEMORY.length) };
-  const at = name.indexOf('@');
-  const plain = at < 0 ? name : name.slice(0, at);
-  const revision = at < 0 ? null : name.slice(at + 1);
+  const { id: plain, revision = null } = splitRevision(name);
   const known = Object.hasOwn(KNOWN_DATASETS, plain) ? KNOWN_DATASETS[plain]! : null;
   if (known !== null) return { kind: 'hub', repo: known.repo, revision, known };
   if (isDataFile(name) || /^\.{0,2}\//.test(name) || existsSync(name)) return { kind: 'path', path: name };

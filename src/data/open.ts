@@ -5,11 +5,11 @@ import { createGunzip } from 'node:zlib';
 import type { AcoerError } from '../base/errors';
 import { badInput, whyUnreadable } from '../base/errors';
 import { checkRegularFile, openRegularFile } from '../base/regular-file';
-import { type ParquetFile, parquetRows } from '../parquet';
-import { readCsv } from './formats/csv';
-import { readJson } from './formats/json';
-import { readJsonLines } from './formats/jsonl';
-import type { ColumnChoice, RowReader } from './rows';
+import { parquetRows } from '../parquet';
+import { csvRows } from './formats/csv';
+import { jsonRows } from './formats/json';
+import { jsonLines } from './formats/jsonl';
+import type { ColumnChoice, SourceRows } from './rows';
 
 const FORMAT = /\.(jsonl|ndjson|json|csv|tsv|parquet)(\.gz)?$/i;
 
@@ -44,39 +44,37 @@ async function* textChunks(path: string, label: string, zipped: boolean): AsyncG
   }
 }
 
-function readParquet(label: string, file: ParquetFile, choose: ColumnChoice): RowReader {
-  return {
-    unit: 'row',
-    async *rows() {
-      let number = 0;
-      for await (const values of parquetRows(label, file, choose)) yield { number: ++number, values };
-    },
-  };
+async function* parquetFile(path: string, label: string, zipped: boolean, choose: ColumnChoice): SourceRows {
+  await checkRegularFile(path).catch((error: unknown) => {
+    throw unreadable(label, error);
+  });
+  let number = 0;
+  for await (const values of parquetRows(label, { path, zipped }, choose)) {
+    yield { unit: 'row', number: ++number, values };
+  }
 }
 
 /**
- * Opens a data file. Throws BAD_INPUT when it is missing, unreadable or in an unknown format.
+ * The rows of a data file. Throws BAD_INPUT when it is missing, unreadable or in an unknown format.
  * @param label name of the file in messages
  */
-export async function openRows(file: string, label: string, choose: ColumnChoice): Promise<RowReader> {
+export function openRows(file: string, label: string, choose: ColumnChoice): SourceRows {
   const match = FORMAT.exec(file);
   if (match === null) {
     throw badInput(`${label} has an unknown file extension; supported formats are ${FORMAT_NAMES}`);
   }
   const zipped = match[2] !== undefined;
+  const text = () => textChunks(file, label, zipped);
   switch (match[1]!.toLowerCase()) {
     case 'parquet':
-      await checkRegularFile(file).catch((error: unknown) => {
-        throw unreadable(label, error);
-      });
-      return readParquet(label, { path: file, zipped }, choose);
+      return parquetFile(file, label, zipped, choose);
     case 'csv':
-      return readCsv(label, Readable.from(textChunks(file, label, zipped)), ',', choose);
+      return csvRows(label, Readable.from(text()), ',', choose);
     case 'tsv':
-      return readCsv(label, Readable.from(textChunks(file, label, zipped)), '\t', choose);
+      return csvRows(label, Readable.from(text()), '\t', choose);
     case 'json':
-      return readJson(label, textChunks(file, label, zipped));
+      return jsonRows(label, text());
     default:
-      return readJsonLines(label, textChunks(file, label, zipped));
+      return jsonLines(label, text());
   }
 }

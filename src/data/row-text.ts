@@ -12,10 +12,6 @@ function isPlain(value: object): boolean {
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
-/** Names and kinds of things that rows in memory may hold and JSON may not. */
-const kindOf = (value: object | symbol | ((...all: never) => unknown)): string =>
-  typeof value === 'object' ? (value.constructor?.name ?? 'object') : typeof value;
-
 /**
  * A value as JSON has it: whole numbers of 64 bits as numbers where they fit, else as text, times as ISO text,
  * bytes and numbers that are not finite as null. @throws BadRow naming `column` for what JSON cannot hold
@@ -35,7 +31,9 @@ function jsonValue(value: unknown, column: string, depth: number): unknown {
   if (types.isUint8Array(value) || types.isAnyArrayBuffer(value)) return null;
   const list = ArrayBuffer.isView(value) ? Array.from(value as unknown as ArrayLike<unknown>) : value;
   if (Array.isArray(list)) return list.map((item) => jsonValue(item, column, depth + 1));
-  if (!isPlain(value)) throw new BadRow(`holds a ${kindOf(value)} in ${column}, which JSON cannot`);
+  if (!isPlain(value)) {
+    throw new BadRow(`holds a ${value.constructor?.name ?? 'object'} in ${column}, which JSON cannot`);
+  }
   const entries = Object.entries(value).filter(([, inner]) => inner !== undefined);
   return Object.fromEntries(entries.map(([name, inner]) => [name, jsonValue(inner, column, depth + 1)]));
 }

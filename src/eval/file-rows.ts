@@ -2,6 +2,7 @@
  * Reads completions from files in various formats: our own rows, vLLM's (batch requests, or its dumped
  * outputs), OpenAI-style chat or text completions, lm-evaluation-harness samples, or plain columns.
  */
+import { scalarText } from '../data/columns';
 import { goldFromAnswer } from '../data/gold';
 import { isRecord } from '../base/json';
 import type { Outside } from '../base/types';
@@ -44,9 +45,6 @@ export class UngradedRow extends Error {}
 const object = (value: unknown): Row | null => (isRecord(value) ? value : null);
 
 const text = (value: unknown): string | null => (typeof value === 'string' ? value : null);
-
-const scalar = (value: unknown): string | null =>
-  ['string', 'number', 'bigint'].includes(typeof value) ? String(value) : null;
 
 const number = (value: unknown): number | null => {
   const converted = typeof value === 'bigint' ? Number(value) : value;
@@ -153,7 +151,7 @@ function refuseFailed(row: Row): void {
 function goldOf(row: Row): string | null {
   const convert = (value: unknown): string | null => {
     if (Array.isArray(value)) return value.length > 0 ? value.map(String).join(', ') : null;
-    return scalar(value);
+    return scalarText(value);
   };
   const doc = object(row.doc);
   const own = first(row, GOLD_COLUMNS, convert);
@@ -180,8 +178,8 @@ export function readFileRow(row: Row): FoundRow {
   return {
     texts,
     gold: goldOf(row),
-    id: first(row, ID_COLUMNS, scalar) ?? first(row, ['prompt', 'question', 'problem'], text),
-    level: first(row, ['level'], scalar) ?? first(doc, ['level'], scalar),
+    id: first(row, ID_COLUMNS, scalarText) ?? first(row, ['prompt', 'question', 'problem'], text),
+    level: first(row, ['level'], scalarText) ?? first(doc, ['level'], scalarText),
     place: placeOf(row),
     benchmark: text(row.benchmark),
   };

@@ -141,12 +141,12 @@ async function* ungraded(
   { dataset, tokenizer, judge }: GradeFileOptions,
 ): AsyncGenerator<Ungraded> {
   // Read all columns of a Parquet file: which ones matter differs between rows.
-  const reader = await openRows(path, path, (columns) => columns);
+  const rows = openRows(path, path, (columns) => columns);
   const references = new References(dataset ?? null, judge?.needsGold ?? true);
   const numbering = new Numbering();
   const once = new Once();
-  for await (const row of reader.rows()) {
-    const fail = (what: string) => badInput(`${path} ${reader.unit} ${row.number}: ${what}.`);
+  for await (const row of rows) {
+    const fail = (what: string) => badInput(`${path} ${row.unit} ${row.number}: ${what}.`);
     if ('problem' in row) throw fail(row.problem);
     try {
       const found = readFileRow(row.values);

@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream';
 import { parse } from 'csv-parse';
 import { AcoerError, badInput, errorMessage } from '../../base/errors';
-import { MAX_ROW_LENGTH, type ColumnChoice, type RowReader, type SourceRow } from '../rows';
+import { MAX_ROW_LENGTH, type ColumnChoice, type SourceRow, type SourceRows } from '../rows';
 
 interface CsvRecord {
   record: string[];
@@ -11,22 +11,21 @@ interface CsvRecord {
 }
 
 function toRow(number: number, header: readonly string[], fields: readonly string[]): SourceRow {
+  const place = { unit: 'line', number } as const;
   if (fields.length !== header.length) {
-    return { number, problem: `has ${fields.length} fields but the header has ${header.length}` };
+    return { ...place, problem: `has ${fields.length} fields but the header has ${header.length}` };
   }
   // An empty field is a missing value.
-  return {
-    number,
-    values: Object.fromEntries(header.map((name, i) => [name, fields[i] === '' ? null : fields[i]])),
-  };
+  const values = header.map((name, i) => [name, fields[i] === '' ? null : fields[i]] as const);
+  return { ...place, values: Object.fromEntries(values) };
 }
 
-async function* csvRows(
+export async function* csvRows(
   file: string,
   text: Readable,
   delimiter: string,
   choose: ColumnChoice,
-): AsyncGenerator<SourceRow, void> {
+): SourceRows {
   const parser = parse({
     delimiter,
     bom: true,
@@ -57,8 +56,4 @@ async function* csvRows(
   } finally {
     text.destroy();
   }
-}
-
-export function readCsv(file: string, text: Readable, delimiter: string, choose: ColumnChoice): RowReader {
-  return { unit: 'line', rows: () => csvRows(file, text, delimiter, choose) };
 }

@@ -1,8 +1,8 @@
 /** A JSON file: a list of objects, or JSON Lines named .json, as in data sets on the hub. */
 import { JSONParser } from '@streamparser/json';
 import { badInput, errorMessage } from '../../base/errors';
-import { MAX_ROW_LENGTH, objectRow, type RowReader, type SourceRow } from '../rows';
-import { readJsonLines } from './jsonl';
+import { MAX_ROW_LENGTH, objectRow, type SourceRow, type SourceRows } from '../rows';
+import { jsonLines } from './jsonl';
 
 /** The same stream, and its first non-whitespace character. */
 async function peek(
@@ -31,12 +31,12 @@ async function peek(
   };
 }
 
-async function* listRows(file: string, chunks: AsyncIterable<string>): AsyncGenerator<SourceRow, void> {
+async function* listRows(file: string, chunks: AsyncIterable<string>): SourceRows {
   const parser = new JSONParser({ paths: ['$.*'], keepStack: false });
   let number = 0;
   let found: SourceRow[] = [];
   parser.onValue = ({ value }) => {
-    found.push(objectRow(++number, value));
+    found.push(objectRow('row', ++number, value));
   };
   const guarded = (step: () => void) => {
     try {
@@ -61,8 +61,7 @@ async function* listRows(file: string, chunks: AsyncIterable<string>): AsyncGene
   });
 }
 
-export async function readJson(file: string, text: AsyncIterable<string>): Promise<RowReader> {
+export async function* jsonRows(file: string, text: AsyncIterable<string>): SourceRows {
   const { first, all } = await peek(text);
-  if (first !== '[') return readJsonLines(file, all());
-  return { unit: 'row', rows: () => listRows(file, all()) };
+  yield* first === '[' ? listRows(file, all()) : jsonLines(file, all());
 }

@@ -1,6 +1,6 @@
 /** JSON Lines: one object per line. */
 import { badInput, errorMessage } from '../../base/errors';
-import { MAX_ROW_LENGTH, objectRow, type RowReader, type SourceRow } from '../rows';
+import { MAX_ROW_LENGTH, objectRow, type SourceRow, type SourceRows } from '../rows';
 
 interface Line {
   number: number;
@@ -41,18 +41,13 @@ async function* splitLines(file: string, chunks: AsyncIterable<string>): AsyncGe
 
 function parseLine({ number, text }: Line): SourceRow {
   try {
-    return objectRow(number, JSON.parse(text));
+    return objectRow('line', number, JSON.parse(text));
   } catch (error) {
-    return { number, problem: `is not valid JSON: ${errorMessage(error)}` };
+    return { unit: 'line', number, problem: `is not valid JSON: ${errorMessage(error)}` };
   }
 }
 
 /** Blank lines are skipped but counted. */
-export function readJsonLines(file: string, text: AsyncIterable<string>): RowReader {
-  return {
-    unit: 'line',
-    async *rows() {
-      for await (const line of splitLines(file, text)) yield parseLine(line);
-    },
-  };
+export async function* jsonLines(file: string, text: AsyncIterable<string>): SourceRows {
+  for await (const line of splitLines(file, text)) yield parseLine(line);
 }
