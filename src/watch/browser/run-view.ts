@@ -163,7 +163,7 @@ function runHead({ entry, details, id }: RunModel): HTMLElement[] {
       progressOf(entry),
       h('span', { class: 'muted small' }, dotted(times)),
     ),
-    ...(details === null ? [] : [h('p', { class: 'muted small path' }, details.path)]),
+    ...(details === null ? [] : [h('p', { class: 'muted path' }, details.path)]),
     ...(entry.problem === null ? [] : [h('p', { class: 'notice' }, entry.problem)]),
   ];
 }
