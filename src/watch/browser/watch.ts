@@ -31,7 +31,7 @@ class App {
 
   constructor() {
     const theme = themeButton(() => this.view?.recolour());
-    const name = h('span', { class: 'wordmark' }, 'acoer', h('span', { class: 'muted' }, ' watch'));
+    const name = h('span', {}, h('strong', {}, 'acoer'), h('span', { class: 'muted' }, ' watch'));
     const bar = h('header', { class: 'top' }, name, this.back, this.status, theme);
     document.body.append(h('a', { href: '#main', class: 'skip' }, 'Skip to the content'), bar, this.main);
     document.querySelector('.skip')!.addEventListener('click', (event) => {
