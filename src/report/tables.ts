@@ -16,9 +16,7 @@ export function numberTable(
 ): Html {
   return markup`<div class="scroll" tabindex="0" role="group" aria-label="${caption}">
     <table>
-      <caption class="muted">
-        ${caption}
-      </caption>
+      <caption>${caption}</caption>
       <thead>
         <tr>
           ${head.map((name, i) => markup`<th scope="col" ${i === 0 ? null : NUMBER}>${name}</th>`)}
