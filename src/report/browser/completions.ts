@@ -194,11 +194,7 @@ export function mountCompletions(root: HTMLElement, data: ShownCompletions): voi
     fill(detail, detailOf(row, data));
   };
   const item = (row: ShownCompletion) => {
-    const question = h(
-      'span',
-      { class: 'one-line question' },
-      data.problems[row.problem]!.prompt.slice(0, 200),
-    );
+    const question = h('span', { class: 'one-line muted' }, data.problems[row.problem]!.prompt.slice(0, 200));
     const button = h('button', { type: 'button' }, verdictMark(row), ` ${factsOf(row, data)}`, question);
     button.addEventListener('click', () => open(row, button));
     return h('li', {}, button);

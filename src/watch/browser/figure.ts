@@ -33,7 +33,7 @@ const last = (values: readonly (number | null)[]): number | null =>
 export class Figure {
   readonly element: HTMLElement;
   private readonly plot = h('div', { class: 'plot' });
-  private readonly key = h('div', { class: 'row key' });
+  private readonly key = h('div', { class: 'row key small' });
   private readonly caption = h('figcaption', { class: 'one-line' });
   private chart: uPlot | null = null;
   private drawn: DrawnFigure | null = null;
@@ -169,7 +169,7 @@ export class Figure {
       const swatch = h('span', { class: `swatch ${line.style} dash${line.dash % DASHES.length}` });
       swatch.style.setProperty('--swatch', colour(line.colour));
       return [
-        h('span', { class: 'item' }, swatch, h('span', { class: 'one-line label' }, line.label), value),
+        h('span', { class: 'item' }, swatch, h('span', { class: 'one-line label muted' }, line.label), value),
       ];
     });
     fill(this.key, ...(lines[0]?.style === 'area' ? items.reverse() : items));

@@ -23,7 +23,7 @@ export const aboutOf = ({ model, reward, seed }: RunEntry): string =>
 export function stateBadge({ state, quietSince }: RunEntry): HTMLElement {
   const quiet = quietSince !== null;
   const text = quiet ? `silent for ${duration(Date.now() - quietSince)}` : state;
-  return h('span', { class: `badge ${quiet ? 'warn' : state}` }, text);
+  return h('span', { class: `badge small ${quiet ? 'warn' : state}` }, text);
 }
 
 const HEADINGS = ['Run', 'State', 'Progress', 'Accuracy', 'Thinking tokens', '', 'Monitor'];
@@ -195,7 +195,7 @@ export function monitorOf({ health, rollbacks }: RunEntry): HTMLElement {
   return h(
     'span',
     {},
-    health === null ? '\u2013' : h('span', { class: `badge ${health}` }, health),
+    health === null ? '\u2013' : h('span', { class: `badge small ${health}` }, health),
     rollbacks === 0 ? null : h('div', { class: 'muted small' }, text),
   );
 }

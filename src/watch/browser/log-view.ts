@@ -21,7 +21,7 @@ export class LogView {
       h(
         'li',
         { class: kind },
-        h('span', { class: 'log-step number' }, step === null ? '' : grouped(step)),
+        h('span', { class: 'log-step number muted' }, step === null ? '' : grouped(step)),
         h('span', { class: 'log-text' }, said),
       ),
     );

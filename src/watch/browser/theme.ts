@@ -23,7 +23,7 @@ export function themeButton(changed: () => void): HTMLElement {
   const { dataset } = document.documentElement;
   const before = stored();
   if (before === 'dark' || before === 'light') dataset.theme = before;
-  const button = h('button', { type: 'button', class: 'quiet' });
+  const button = h('button', { type: 'button', class: 'quiet small' });
   mountTheme(button, (dark) => {
     button.setAttribute('aria-label', dark ? 'Use light colours' : 'Use dark colours');
     stored(dataset.theme);

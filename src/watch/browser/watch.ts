@@ -23,7 +23,7 @@ class App {
   private view: RunView | null = null;
   private readonly list = new ListView((ids) => (location.hash = `#/runs/${ids.join(',')}`));
   private readonly main = h('main', { id: 'main', tabindex: -1 });
-  private readonly status = h('span', { class: 'status connecting', role: 'status' });
+  private readonly status = h('span', { class: 'status small connecting', role: 'status' });
   private readonly back = h('a', { href: '#/', class: 'back' }, 'All runs');
   private readonly connection: Connection;
   /** Raised by every change of route: what was fetched for an earlier one is dropped. */
@@ -127,7 +127,7 @@ class App {
   }
 
   private showStatus(status: Status): void {
-    this.status.className = `status ${status}`;
+    this.status.className = `status small ${status}`;
     setText(this.status, STATUS[status]);
   }
 
