@@ -79,7 +79,7 @@ function answerColumn(title: string, row: StoredCompletion, thinking: Html, wide
   const width = Math.max(1, Math.round((100 * row.thinkingTokens) / Math.max(1, widest)));
   return markup`<div class="answer">
     <h3>${title}: ${verdict}, ${row.thinkingTokens.toLocaleString('en-US')} thinking tokens</h3>
-    <div class="length" aria-hidden="true"><span style="width:${width}%"></span></div>
+    <div class="bar" aria-hidden="true"><span style="width:${width}%"></span></div>
     <div class="thinking-text">${thinking}</div>
     <div class="answer-text math">${cutMiddle(answer.trim(), LONGEST_TEXT)}</div>
   </div>`;

@@ -203,8 +203,9 @@ export function monitorOf({ health, rollbacks }: RunEntry): HTMLElement {
 /** A bar with the step and the time that is left. */
 export function progressOf({ step, maxSteps, leftMs }: RunEntry): HTMLElement {
   const share = maxSteps === 0 ? 0 : Math.min(1, step / maxSteps);
-  const bar = h('span', { class: 'bar', 'aria-hidden': 'true' }, h('span', { class: 'bar-fill' }));
-  (bar.firstElementChild as HTMLElement).style.width = `${(100 * share).toFixed(1)}%`;
+  const done = h('span');
+  done.style.width = `${(100 * share).toFixed(1)}%`;
+  const bar = h('span', { class: 'bar', 'aria-hidden': 'true' }, done);
   const left = leftMs === null ? '' : `, ${duration(leftMs)} left`;
   const of = maxSteps === 0 ? '' : ` / ${grouped(maxSteps)}`;
   return h('span', { class: 'step-bar' }, bar, h('span', { class: 'small' }, `${grouped(step)}${of}${left}`));
