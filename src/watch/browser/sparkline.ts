@@ -23,9 +23,10 @@ export function sparkline(points: readonly (readonly [number, number])[], label:
     `${(2 + ((x - left) / (right - left || 1)) * (WIDTH - 6)).toFixed(1)} ${(HEIGHT - 3 - (y / high) * (HEIGHT - 6)).toFixed(1)}`;
   const path = points.map(place);
   const [cx, cy] = path.at(-1)!.split(' ');
+  const line = { fill: 'none', stroke: 'var(--s0)', 'stroke-width': 1.5, 'stroke-linejoin': 'round' };
   element.append(
-    svg('path', { d: `M${path.join('L')}`, class: 'spark-line' }),
-    svg('circle', { cx: cx!, cy: cy!, r: 2.5, class: 'spark-end' }),
+    svg('path', { d: `M${path.join('L')}`, ...line }),
+    svg('circle', { cx: cx!, cy: cy!, r: 2.5, fill: 'var(--s0)' }),
   );
   return element;
 }
