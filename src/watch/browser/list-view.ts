@@ -1,9 +1,9 @@
 /** The list of runs. */
 import type { Change, RunEntry } from '../wire';
-import { fill, h, setText } from '../../report/browser/dom';
+import { fill, h, setText, svg } from '../../report/browser/dom';
 import { ago, dotted, relative, tokens } from './format';
 import { duration, grouped, percent } from '../../base/text';
-import { sparkline } from './sparkline';
+import { maximum, minimum } from '../../base/statistics';
 
 /** As many as the page has colours. */
 const MOST_COMPARED = 7;
@@ -209,4 +209,34 @@ export function progressOf({ step, maxSteps, leftMs }: RunEntry): HTMLElement {
   const left = leftMs === null ? '' : `, ${duration(leftMs)} left`;
   const of = maxSteps === 0 ? '' : ` / ${grouped(maxSteps)}`;
   return h('span', { class: 'step-bar' }, bar, h('span', { class: 'small' }, `${grouped(step)}${of}${left}`));
+}
+
+/** Of a sparkline. */
+const WIDTH = 120;
+const HEIGHT = 28;
+
+/** A small line without axes. @param label what a screen reader says */
+function sparkline(points: readonly (readonly [number, number])[], label: string): SVGElement {
+  const element = svg('svg', {
+    class: 'spark',
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    width: WIDTH,
+    height: HEIGHT,
+    role: 'img',
+    'aria-label': label,
+  });
+  if (points.length < 2) return element;
+  const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
+  const [left, right] = [minimum(xs), maximum(xs)];
+  const high = Math.max(maximum(ys), 1e-9);
+  const place = ([x, y]: readonly [number, number]) =>
+    `${(2 + ((x - left) / (right - left || 1)) * (WIDTH - 6)).toFixed(1)} ${(HEIGHT - 3 - (y / high) * (HEIGHT - 6)).toFixed(1)}`;
+  const path = points.map(place);
+  const [cx, cy] = path.at(-1)!.split(' ');
+  const line = { fill: 'none', stroke: 'var(--s0)', 'stroke-width': 1.5, 'stroke-linejoin': 'round' };
+  element.append(
+    svg('path', { d: `M${path.join('L')}`, ...line }),
+    svg('circle', { cx: cx!, cy: cy!, r: 2.5, fill: 'var(--s0)' }),
+  );
+  return element;
 }
