@@ -1,5 +1,5 @@
 /** The page of one run, or of several runs together. */
-import type { WireSeries } from '../wire';
+import type { LogEntry, WireSeries } from '../wire';
 import { Completions } from './completions';
 import { getJson } from './connection';
 import { fill, h, setText } from '../../report/browser/dom';
@@ -8,7 +8,6 @@ import { Flight } from './flight';
 import { ago, dotted, relative, tokens } from './format';
 import { duration, grouped, percent } from '../../base/text';
 import { aboutOf, monitorOf, progressOf, stateBadge } from './list-view';
-import { LogView } from './log-view';
 import type { RunModel } from './model';
 import { Tiles } from './tiles';
 import { maximum } from '../../base/statistics';
@@ -19,13 +18,14 @@ export class RunView {
   private readonly problems = h('div', { class: 'notes' });
   private readonly tiles = new Tiles();
   private readonly flight = new Flight();
-  private readonly log = new LogView();
+  private readonly log = h('ol', { class: 'log', tabindex: 0, 'aria-label': 'Events, newest first' });
   private readonly completions: Completions;
   private readonly empty = h('p', { class: 'muted', role: 'status' }, 'Reading the run\u2026');
   private readonly zoomBar = h('div', { class: 'zoom-bar' });
   private readonly zoomText = h('span');
   private readonly figures = new FiguresView((zoom) => void this.onZoom(zoom));
   private headText = '';
+  private logText = '';
   private named: ReadonlySet<string> = new Set();
   private detail = 0;
 
@@ -37,7 +37,8 @@ export class RunView {
     this.zoomBar.append(this.zoomText, all);
     this.zoomBar.hidden = true;
     const single = [this.problems, this.tiles.element, this.flight.element];
-    const rest = [this.log.element, this.completions.element];
+    const events = h('section', {}, h('h2', {}, 'Events'), this.log);
+    const rest = [events, this.completions.element];
     this.element = h(
       'div',
       { class: 'run' },
@@ -49,6 +50,7 @@ export class RunView {
       ...(one ? rest : []),
     );
     this.updateHead();
+    this.updateLog([]);
   }
 
   /** Lines have arrived, or all of them were read anew. */
@@ -73,9 +75,25 @@ export class RunView {
     fill(this.problems, ...problems.map((text) => h('p', { class: 'notice' }, text)));
     if (details === null || this.models.length > 1) return;
     this.figures.marks = details.marks;
-    this.log.update(details.log);
+    this.updateLog(details.log);
     this.completions.update(details.tables);
     if (this.figures.runs.length > 0) this.figures.update();
+  }
+
+  /** @param log what has happened to the run, newest first */
+  private updateLog(log: readonly LogEntry[]): void {
+    const text = JSON.stringify(log);
+    if (text === this.logText) return;
+    this.logText = text;
+    const items = log.map(({ step, kind, text: said }) =>
+      h(
+        'li',
+        { class: kind },
+        h('span', { class: 'log-step number muted' }, step === null ? '' : grouped(step)),
+        h('span', { class: 'log-text' }, said),
+      ),
+    );
+    fill(this.log, ...(items.length > 0 ? items : [h('li', { class: 'muted' }, 'Nothing yet.')]));
   }
 
   updateProgress(): void {
