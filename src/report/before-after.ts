@@ -77,7 +77,7 @@ function answerColumn(title: string, row: StoredCompletion, thinking: Html, wide
     ? markup`<span class="good">correct</span>`
     : markup`<span class="bad">wrong</span>`;
   const width = Math.max(1, Math.round((100 * row.thinkingTokens) / Math.max(1, widest)));
-  return markup`<div class="answer">
+  return markup`<div>
     <h3>${title}: ${verdict}, ${row.thinkingTokens.toLocaleString('en-US')} thinking tokens</h3>
     <div class="bar" aria-hidden="true"><span style="width:${width}%"></span></div>
     <div class="thinking-text">${thinking}</div>

@@ -25,7 +25,7 @@ export class Flight {
   private shape = '';
 
   constructor() {
-    const line = h('p', { class: 'row flight-line' }, this.text, this.rate);
+    const line = h('div', { class: 'row flight-line' }, this.text, this.rate);
     this.element = h('section', { class: 'flight', 'aria-label': 'In flight' }, line, this.bars);
     this.element.hidden = true;
   }
