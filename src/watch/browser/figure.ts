@@ -22,7 +22,14 @@ export interface Board {
 }
 
 const HEIGHT = 190;
-const DASHES: readonly number[][] = [[], [6, 4], [2, 3], [10, 4, 2, 4], [1, 5]];
+/** Dashes of a line, and what a key draws for them. */
+const DASHES: readonly { pattern: number[]; key: string }[] = [
+  { pattern: [], key: 'solid' },
+  { pattern: [6, 4], key: 'dashed' },
+  { pattern: [2, 3], key: 'dotted' },
+  { pattern: [10, 4, 2, 4], key: 'dashed' },
+  { pattern: [1, 5], key: 'dotted' },
+];
 const FONT = '12px system-ui, sans-serif';
 /** Share of the range that an arrow key with shift moves by. */
 const LEAP = 0.1;
@@ -166,7 +173,8 @@ export class Figure {
       if (line.label === null) return [];
       const value = h('output', { class: 'value' });
       this.values.push(value);
-      const swatch = h('span', { class: `swatch ${line.style} dash${line.dash % DASHES.length}` });
+      const swatch = h('span', { class: `swatch ${line.style}` });
+      swatch.style.borderTopStyle = DASHES[line.dash % DASHES.length]!.key;
       swatch.style.setProperty('--swatch', colour(line.colour));
       return [
         h('span', { class: 'item' }, swatch, h('span', { class: 'one-line label muted' }, line.label), value),
@@ -269,7 +277,7 @@ function seriesOf({ style, colour: index, dash }: DrawnLine): uPlot.Series {
     taken: { width: 1.5, alpha: 0.5, dash: [3, 3] },
     area: { width: 0, fill: stroke, alpha: 0.85 },
     points: { width: 1, dash: [4, 3], points },
-    line: { width: 1.75, dash: DASHES[dash % DASHES.length] },
+    line: { width: 1.75, dash: DASHES[dash % DASHES.length]!.pattern },
   };
   return { spanGaps: true, points: { show: false }, stroke, ...styles[style] };
 }
