@@ -30,7 +30,7 @@ export interface BeforeAfter {
   answers: { base: StoredCompletion[]; trained: StoredCompletion[] } | null;
 }
 
-export const evalRow = (row: StoredCompletion): EvalRow => ({
+const evalRow = (row: StoredCompletion): EvalRow => ({
   ...row,
   index: row.promptIndex,
   verdict: { correct: row.correct, status: row.status, extracted: row.extracted },

@@ -1,5 +1,5 @@
 /** A figure of a report: its drawing, its data, and its place in the page. */
-import { markup, Html, joined } from './html';
+import { markup, Html } from './html';
 
 export type Cell = number | string | null;
 
@@ -37,7 +37,7 @@ export const figureHtml = ({ id, title, svg, caption, wide }: Figure): Html =>
   </figure>`;
 
 export const figuresHtml = (figures: readonly Figure[]): Html =>
-  markup`<div class="figures">${joined(figures.map(figureHtml))}</div>`;
+  markup`<div class="figures">${figures.map(figureHtml)}</div>`;
 
 const csvCell = (cell: Cell): string => {
   const text = cell === null ? '' : String(cell);

@@ -22,5 +22,3 @@ function inserted(part: Part): string {
 export function markup(strings: TemplateStringsArray, ...values: Part[]): Html {
   return new Html(strings.map((text, i) => text + (i < values.length ? inserted(values[i]!) : '')).join(''));
 }
-
-export const joined = (parts: readonly Html[]): Html => new Html(parts.map(({ text }) => text).join('\n'));

@@ -4,7 +4,7 @@ import { escaped } from '../base/printable';
 import { packageVersion } from '../base/version';
 import { packed } from './completions';
 import { figureCsv, type Figure } from './figure';
-import { markup, Html, joined } from './html';
+import { markup, Html } from './html';
 import { pageFile } from './page-files';
 import type { Section, Tile } from './single';
 
@@ -71,14 +71,12 @@ export function pageHtml({
       </nav>
     </header>
     <main id="main">
-      ${joined(
-        all.map(
-          (section) =>
-            markup`<section id="${section.id}">
-              <h2>${section.title}</h2>
-              ${section.content}
-            </section>`,
-        ),
+      ${all.map(
+        ({ id, title: name, content }) =>
+          markup`<section id="${id}">
+            <h2>${name}</h2>
+            ${content}
+          </section>`,
       )}
     </main>
     <footer>

@@ -7,7 +7,7 @@ import { accuracyInterval, kindName, KINDS, type BeforeAfter } from './evaluatio
 import { PARETO_VALUES, paretoSvg, type ParetoPoint } from './evaluation-figures';
 import { figuresHtml, shortNumber, type Cell, type Figure } from './figure';
 import { FIGURE_GROUPS, type FigureGroup, type TimeFigure } from './figures';
-import { markup, joined, type Html } from './html';
+import { markup, type Html } from './html';
 import { answersSection, rewardName, verdictOf, type RunReport, type Section } from './single';
 import {
   accuracyCell,
@@ -271,7 +271,7 @@ export async function comparison(
     {
       id: 'results',
       title: 'Main results',
-      content: markup`${mainResults(methods)} ${figuresHtml(pareto)} ${joined(tests)}`,
+      content: markup`${mainResults(methods)} ${figuresHtml(pareto)} ${tests}`,
     },
     {
       id: 'dynamics',

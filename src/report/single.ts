@@ -6,7 +6,7 @@ import type { Config } from '../config';
 import { chosenPairs, pairsHtml } from './before-after';
 import { compareAnswers, evaluationsOf, kindName, type BeforeAfter } from './evaluations';
 import { figuresHtml, type Figure } from './figure';
-import { markup, joined, type Html } from './html';
+import { markup, type Html } from './html';
 import { marksOf } from './marks';
 import type { RunData } from './run-data';
 import { dynamicsOf, evaluationFigures, stepValues } from './run-figures';
@@ -135,16 +135,15 @@ function evaluationSection({ evaluations }: RunReport, figures: readonly Figure[
   if (evaluations.length === 0) {
     return markup`<p>The run has not evaluated a model before and after training yet.</p>`;
   }
-  return joined(
-    evaluations.map((one) => {
-      const own = figures.filter(({ id }) => id.endsWith(`-${one.kind}`));
-      const levels = Object.keys(one.base.perLevel).length > 0 ? levelsHtml(one) : null;
-      return markup`<h3>${capitalised(kindName(one.kind))}, ${one.trained.n} problems</h3>
+  const sections = evaluations.map((one) => {
+    const own = figures.filter(({ id }) => id.endsWith(`-${one.kind}`));
+    const levels = Object.keys(one.base.perLevel).length > 0 ? levelsHtml(one) : null;
+    return markup`<h3>${capitalised(kindName(one.kind))}, ${one.trained.n} problems</h3>
 <p>Accuracy per 1,000 tokens: ${one.base.accuracyPer1kTokens.toFixed(1)} points before, ${one.trained.accuracyPer1kTokens.toFixed(1)} after.</p>
 ${levels}${correctnessHtml(one)}${testsHtml(one)}
 ${figuresHtml(own)}`;
-    }),
-  );
+  });
+  return markup`${sections}`;
 }
 
 /** Whether the differences are more than chance, on the same problems. */
@@ -176,7 +175,7 @@ export async function answersSection({ run, evaluations }: RunReport): Promise<H
   return markup`<p class="muted">
       ${capitalised(kindName(shown.kind))}. Lines of the thinking that training removed are marked.
     </p>
-    ${joined(pairs)}`;
+    ${pairs}`;
 }
 
 function settingsHtml({ config, configProblem, sft }: RunData): Html {

@@ -3,7 +3,7 @@ import { nearestPreset, trainCommand, type Config } from '../config';
 import type { EvalSummary, Interval } from '../eval';
 import { grouped, percent } from '../base/text';
 import { accuracyInterval, kindName, type BeforeAfter } from './evaluations';
-import { markup, joined, type Html } from './html';
+import { markup, type Html } from './html';
 import type { Mark } from './shown';
 
 const NUMBER = markup` class="number"`;
@@ -146,13 +146,13 @@ export const allSettingsHtml = (settings: object): Html =>
 /** What differs from the nearest preset, the command that repeats the run, and all settings. */
 export function configurationHtml(config: Config): Html {
   const { preset, settings } = nearestPreset(config);
-  return joined([
+  const different =
     settings.length === 0
       ? markup`<p>All settings are those of the preset <code>${preset}</code>.</p>`
       : markup`<p>Different from the preset <code>${preset}</code>:</p>
-          ${settingsTable('Settings that differ', settings)}`,
-    allSettingsHtml(config),
-    markup`<p>To repeat the run:</p>
-      <pre tabindex="0">${trainCommand(config)}</pre>`,
-  ]);
+          ${settingsTable('Settings that differ', settings)}`;
+  return markup`${different}
+    ${allSettingsHtml(config)}
+    <p>To repeat the run:</p>
+    <pre tabindex="0">${trainCommand(config)}</pre>`;
 }
