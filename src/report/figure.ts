@@ -19,7 +19,7 @@ export const figureHtml = ({ id, title, svg, caption, wide }: Figure): Html =>
   markup`<figure id="${id}" ${wide ? markup` class="wide"` : null}>
     <div class="figure-head">
       <h3>${title}</h3>
-      <span class="figure-tools"
+      <span class="figure-tools" hidden
         >${(['svg', 'png', 'csv'] as const).map(
           (kind) =>
             markup`<button

@@ -101,7 +101,10 @@ function mountReadout(figure: HTMLElement, data: FigureData): void {
 }
 
 export function mountFigures(data: FigureData): void {
-  for (const figure of document.querySelectorAll<HTMLElement>('figure')) mountReadout(figure, data);
+  for (const figure of document.querySelectorAll<HTMLElement>('figure')) {
+    figure.querySelector<HTMLElement>('.figure-tools')!.hidden = false;
+    mountReadout(figure, data);
+  }
   document.addEventListener('click', (event) => {
     const button = (event.target as Element).closest<HTMLElement>('[data-save]');
     const figure = button?.closest<HTMLElement>('figure');

@@ -5,7 +5,6 @@ import { mountFigures, type FigureData } from './figures';
 import { renderMath } from './math';
 import { mountTheme } from './theme';
 
-document.documentElement.classList.add('js');
 mountTheme(document.getElementById('theme')!);
 for (const text of document.querySelectorAll<HTMLElement>('.math')) renderMath(text);
 
