@@ -12,6 +12,7 @@ import {
   needPath,
   needPolicyOptions,
   needRequests,
+  SAMPLING_DEFAULTS,
   SCORE_OPTIONS,
 } from './options';
 import { NativePolicy, policyArguments, policyHandle } from './policy';
@@ -27,18 +28,9 @@ import type {
   PackedSequences,
   Policy,
   PolicyOptions,
-  SamplingOptions,
   TokenValues,
 } from './types';
 import { DEFAULT_SLOTS, PROGRESS_EVERY_MS } from './types';
-
-const SAMPLING_DEFAULTS: SamplingOptions = {
-  temperature: 1,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  repetitionPenalty: 1,
-};
 
 export class NativeModel extends NativeObject implements Model {
   constructor(

@@ -77,12 +77,13 @@ const REQUEST_FIELDS: OptionNames<GenerateRequest> = {
   sampling: true,
   policy: true,
 };
-const SAMPLING_OPTIONS: OptionNames<SamplingOptions> = {
-  temperature: true,
-  topK: true,
-  topP: true,
-  minP: true,
-  repetitionPenalty: true,
+/** What a request does not say; it has all the names there are. */
+export const SAMPLING_DEFAULTS: SamplingOptions = {
+  temperature: 1,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  repetitionPenalty: 1,
 };
 
 function shown(value: unknown): string {
@@ -139,7 +140,7 @@ export function needRequest(request: unknown, what: string): void {
   }
   if (sampling === undefined) return;
   needObject(sampling, `${what}.sampling`);
-  needKnown(sampling, `${what}.sampling`, SAMPLING_OPTIONS);
+  needKnown(sampling, `${what}.sampling`, SAMPLING_DEFAULTS);
 }
 
 /** @throws BAD_ARGUMENT unless `requests` is a list of requests */

@@ -2,10 +2,10 @@
 import { leaveSignalsToParent } from '../base/signals';
 import { verifyAnswer, verifyCompletion } from '#verify';
 import { optionsFromConfig } from './config';
+import type { Batch, BatchResult } from './pool';
 
 /** Presets of `verifyCompletion`. */
 const ANSWER_FROM = { boxed: 'open-thinking', 'last-box': 'last-box' } as const;
-import type { Batch, BatchResult } from './pool';
 
 leaveSignalsToParent();
 process.on('message', ({ id, items }: Batch) => {
