@@ -1,2 +1,187 @@
-export type { ProcessGroup } from './process-group';
-export { RankError, Ranks, shareOf } from './ranks';
+/**
+ * The ranks of a data-parallel run, one per process. Every rank runs the same loop: it samples the completions
+ * of its share of the prompts, scores its share of the rewards and runs the passes over its share of the
+ * samples. Advantages and metrics are computed from the gathered rows and are the same on every rank.
+ *
+ * A collective takes the work whose result is shared, not the result: an error of that work is what the rank
+ * brings, so no rank waits for one that failed. An error between two collectives is brought by `leave`.
+ */
+import type { Policy } from '../engine/types';
+import { AcoerError, type AcoerErrorCode, errorCode, errorMessage } from '../base/errors';
+
+/**
+ * What carries the messages between the processes of a data-parallel run. Calls are made by all ranks in the same
+ * order; each ends when the last rank has made it.
+ */
+export interface ProcessGroup {
+  /** This process's rank, from 0. */
+  readonly rank: number;
+  readonly size: number;
+  /** What every rank brought, in rank order: copies of plain data. Rejects when a rank cannot be reached. */
+  allGather<Item>(item: Item): Promise<Item[]>;
+  /** Replaces the accumulated gradient of each rank's policy by the sum over all ranks. */
+  reduceGradients(policy: Policy): Promise<void>;
+}
+
+/** A run with a single process. */
+const ONE_RANK: ProcessGroup = {
+  rank: 0,
+  size: 1,
+  allGather: (item) => Promise.resolve([item]),
+  reduceGradients: () => Promise.resolve(),
+};
+
+/** How a rank's work ended, as its own process knows it. */
+type Ended<T> = { made: T } | { error: unknown };
+
+interface Failure {
+  code: AcoerErrorCode;
+  message: string;
+}
+
+/** How a rank's work ended, as the others are told. */
+interface Brought<T> {
+  /** The work, in words. */
+  what: string;
+  made?: T;
+  failed?: Failure;
+  /** The rank's loop has ended without an error. */
+  left?: true;
+}
+
+/** Thrown on the ranks that did not fail themselves, with the code of the error on the one that did. */
+export class RankError extends AcoerError {
+  constructor(
+    /** The rank that failed; the lowest if there are several. */
+    readonly rank: number,
+    what: string,
+    { code, message }: Failure,
+  ) {
+    super(code, `Rank ${rank} failed in ${what}: ${message}`);
+  }
+}
+
+/** An error without a code has no meaning to a caller on another rank: there it is INTERNAL. */
+const failureOf = (error: unknown): Failure => ({
+  code: (errorCode(error) as AcoerErrorCode | undefined) ?? 'INTERNAL',
+  message: errorMessage(error),
+});
+
+function broughtBy<T>(what: string, own: Ended<T>): Brought<T> {
+  return 'error' in own ? { what, failed: failureOf(own.error) } : { what, made: own.made };
+}
+
+export class Ranks {
+  readonly rank: number;
+  readonly size: number;
+  /** A collective has failed, so every rank knows. */
+  private over = false;
+  private running: Promise<unknown> | null = null;
+  /** Ends this rank's part in the running collective, whose work goes on unheard. */
+  private end: (own: { error: unknown }) => void = () => undefined;
+
+  constructor(private readonly group: ProcessGroup = ONE_RANK) {
+    this.rank = group.rank;
+    this.size = group.size;
+  }
+
+  /**
+   * Runs `work` on every rank. Returns what each made, in rank order.
+   *
+   * @param what the work, in words for messages
+   * @throws the rank's own error if its work failed, else RankError if that of another did
+   */
+  async gather<T>(what: string, work: () => Promise<T>): Promise<T[]> {
+    try {
+      const running = this.collect(what, work);
+      this.running = running;
+      return await running;
+    } finally {
+      this.running = null;
+    }
+  }
+
+  /** Runs `work` on rank 0 alone. Returns on every rank what it made. @throws as `gather` */
+  async fromFirst<T>(what: string, work: () => Promise<T>): Promise<T> {
+    const [made] = await this.gather(what, async () => (this.rank === 0 ? work() : null));
+    return made as T;
+  }
+
+  /** Replaces the accumulated gradient of each rank's policy by the sum over all ranks. */
+  async reduceGradients(policy: Policy): Promise<void> {
+    // The reduction itself carries no outcome, so it begins only when every rank has come to it.
+    await this.gather('the reduction of the gradient', () => Promise.resolve());
+    await this.group.reduceGradients(policy);
+  }
+
+  /**
+   * Tells the other ranks that this one makes no further calls, and waits until they have heard: those that
+   * do go on fail in their next call. Ranks that all leave without an error can go on together later.
+   *
+   * @param error why; undefined: the rank has done its work, or its caller ends it
+   * @throws RankError when this rank has no error and another left with one
+   */
+  async leave(error?: unknown): Promise<void> {
+    if (this.size === 1) return;
+    if (error !== undefined) this.end({ error });
+    await this.running?.catch(() => undefined);
+    if (this.over) return;
+    const what = 'the work between two exchanges';
+    const all = await this.exchange<never>(
+      error === undefined ? { what, left: true } : { what, failed: failureOf(error) },
+    );
+    if (error === undefined) this.throwIfFailed(all);
+  }
+
+  private async collect<T>(what: string, work: () => Promise<T>): Promise<T[]> {
+    const own = await this.ended(work);
+    const all = await this.exchange(broughtBy(what, own));
+    if ('error' in own) {
+      this.over = true;
+      throw own.error;
+    }
+    this.throwIfFailed(all);
+    const other = all.findIndex((one) => one.left === true || one.what !== what);
+    if (other === -1) return all.map(({ made }) => made as T);
+    this.over = true;
+    if (all[other]!.left === true)
+      throw new AcoerError('INTERRUPTED', `Rank ${other} left the run before ${what}.`);
+    const message = `Rank ${other} is in ${all[other]!.what} while rank ${this.rank} is in ${what}.`;
+    throw new AcoerError('INTERNAL', message);
+  }
+
+  /** How `work` ends, or the error with which this rank leaves before that. */
+  private ended<T>(work: () => Promise<T>): Promise<Ended<T>> {
+    return new Promise((resolve) => {
+      this.end = resolve;
+      const begun = async () => work();
+      begun().then(
+        (made) => resolve({ made }),
+        (error: unknown) => resolve({ error }),
+      );
+    });
+  }
+
+  private async exchange<T>(own: Brought<T>): Promise<Brought<T>[]> {
+    try {
+      return await this.group.allGather(own);
+    } catch (error) {
+      this.over = true;
+      throw error;
+    }
+  }
+
+  private throwIfFailed(all: readonly Brought<unknown>[]): void {
+    const rank = all.findIndex(({ failed }) => failed !== undefined);
+    if (rank === -1) return;
+    this.over = true;
+    const { what, failed } = all[rank]!;
+    throw new RankError(rank, what, failed!);
+  }
+}
+
+/** This rank's part of `rows`: a contiguous slice, so that gathering the parts restores the order. */
+export function shareOf<Row>({ rank, size }: Pick<Ranks, 'rank' | 'size'>, rows: readonly Row[]): Row[] {
+  const at = (boundary: number) => Math.floor((boundary * rows.length) / size);
+  return rows.slice(at(rank), at(rank + 1));
+}
