@@ -1,6 +1,7 @@
 /** Which files of a data set's folder make up a split: according to its card, else to its paths. */
 import picomatch from 'picomatch';
 import { badInput, badUsage, errorMessage, whyUnreadable } from '../base/errors';
+import { groupBy } from '../base/group-by';
 import { isRecord } from '../base/json';
 import { readRegularFile } from '../base/regular-file';
 import { parseYaml } from '../base/yaml';
@@ -54,9 +55,7 @@ function splitOf(path: string): string {
 }
 
 function bySplit(config: string, files: readonly string[]): SplitFiles[] {
-  const groups = new Map<string, string[]>();
-  for (const file of files) groups.set(splitOf(file), [...(groups.get(splitOf(file)) ?? []), file]);
-  return [...groups].map(([split, own]) => ({ config, split, files: own }));
+  return [...groupBy(files, splitOf)].map(([split, own]) => ({ config, split, files: own }));
 }
 
 type Card = Record<string, unknown>;
@@ -146,11 +145,7 @@ function layoutOfCard(readme: string | null, paths: readonly string[]): Layout |
 function layoutOfPaths(paths: readonly string[]): Layout {
   const topOf = (path: string) => (path.includes('/') ? path.slice(0, path.indexOf('/')) : '');
   const isPlain = (top: string) => top === '' || top === 'data' || SPLIT_WORDS.has(top.toLowerCase());
-  const byConfig = new Map<string, string[]>();
-  for (const path of paths) {
-    const config = isPlain(topOf(path)) ? 'default' : topOf(path);
-    byConfig.set(config, [...(byConfig.get(config) ?? []), path]);
-  }
+  const byConfig = groupBy(paths, (path) => (isPlain(topOf(path)) ? 'default' : topOf(path)));
   const names = [...byConfig.keys()];
   return {
     splits: [...byConfig].flatMap(([config, files]) => bySplit(config, files)),

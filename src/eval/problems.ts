@@ -1,21 +1,16 @@
 /** Groups rows by problem, the unit of resampling, pairing and voting. */
 import { needList, needObject } from '../base/border';
+import { groupBy, type NonEmpty } from '../base/group-by';
 import type { EvalRow } from './summary';
 
 /** The answers to one problem, at least one. */
-export type ProblemRows = [first: EvalRow, ...rest: EvalRow[]];
+export type ProblemRows = NonEmpty<EvalRow>;
 
 /** The answers to each problem in sample order, problems in benchmark order. */
 export function byProblem(rows: readonly EvalRow[]): ProblemRows[] {
   needList('rows', rows);
   rows.forEach((row, i) => needObject(`rows[${i}]`, row));
-  const groups = new Map<number, ProblemRows>();
-  for (const row of rows) {
-    const group = groups.get(row.index);
-    if (group === undefined) groups.set(row.index, [row]);
-    else group.push(row);
-  }
-  return [...groups.entries()]
+  return [...groupBy(rows, ({ index }) => index)]
     .sort(([a], [b]) => a - b)
     .map(([, group]) => group.sort((a, b) => a.sample - b.sample));
 }

@@ -4,6 +4,7 @@
  * advantages are split into the mean of their class and the deviation from it, which is the efficiency
  * pressure of any reward, whatever its name.
  */
+import { groupBy } from '../base/group-by';
 import { mean } from '../base/statistics';
 import type { Group, Rollout } from '../base/types';
 import type { GroupOutline } from './sample';
@@ -14,13 +15,8 @@ const classOf = ({ verdict, format }: Pick<Rollout, 'verdict' | 'format'>) => `$
 function* classes(groups: readonly GroupOutline[], isIn: (place: number) => boolean): Generator<number[]> {
   let start = 0;
   for (const { rollouts } of groups) {
-    const members = new Map<string, number[]>();
-    rollouts.forEach((rollout, i) => {
-      if (!isIn(start + i)) return;
-      const key = classOf(rollout);
-      members.set(key, [...(members.get(key) ?? []), start + i]);
-    });
-    yield* members.values();
+    const places = rollouts.map((_, i) => start + i).filter(isIn);
+    yield* groupBy(places, (place) => classOf(rollouts[place - start]!)).values();
     start += rollouts.length;
   }
 }

@@ -1,5 +1,6 @@
 /** Batches of recorded answers, and what a reward gives them. */
 import { badInput } from '../base/errors';
+import { groupBy, type NonEmpty } from '../base/group-by';
 import { mean } from '../base/statistics';
 import type { BoundReward } from '../rewards/types';
 import type { Group } from '../base/types';
@@ -49,8 +50,8 @@ export interface RecordedBatch {
   names: string[];
 }
 
-function groupFrom(completions: readonly RecordedCompletion[], index: number, maxLength: number): Group {
-  const { group, prompt: text, problemId, gold, level } = completions[0]!;
+function groupFrom(completions: NonEmpty<RecordedCompletion>, index: number, maxLength: number): Group {
+  const { group, prompt: text, problemId, gold, level } = completions[0];
   const prompt = namedPrompt(problemId ?? group, index, text, gold ?? undefined, level);
   const rollouts = completions.map((completion, sample) => {
     const { correct, thinkingTokens, totalTokens, thinkingClosed, format } = completion;
@@ -68,38 +69,29 @@ export function recordedBatches(
   completions: readonly RecordedCompletion[],
   { maxLength }: Pick<LabSettings, 'maxLength'>,
 ): RecordedBatch[] {
-  const batches = new Map<string, Map<string, RecordedCompletion[]>>();
-  for (const completion of completions) {
-    const { source = '', step, group, totalTokens } = completion;
-    if (totalTokens > maxLength) {
-      const where = `step ${step}, group ${group}`;
-      throw badInput(
-        `A completion of ${totalTokens} tokens (${where}) is longer than the limit of ${maxLength}; pass the run's limit with --max-length.`,
-      );
-    }
-    const key = JSON.stringify([source, step]);
-    const groups = batches.get(key) ?? new Map<string, RecordedCompletion[]>();
-    const members = groups.get(group) ?? [];
-    members.push(completion);
-    batches.set(key, groups.set(group, members));
+  const tooLong = completions.find(({ totalTokens }) => totalTokens > maxLength);
+  if (tooLong !== undefined) {
+    const { step, group, totalTokens } = tooLong;
+    throw badInput(
+      `A completion of ${totalTokens} tokens (step ${step}, group ${group}) is longer than the limit of ${maxLength}; pass the run's limit with --max-length.`,
+    );
   }
+  const batches = groupBy(completions, ({ source = '', step }) => JSON.stringify([source, step]));
   // The sort is stable, so sources stay in order of first appearance.
-  return [...batches.values()].map((groups) => batchFrom(groups, maxLength)).sort((a, b) => a.step - b.step);
+  return [...batches.values()].map((own) => batchFrom(own, maxLength)).sort((a, b) => a.step - b.step);
 }
 
-function batchFrom(
-  byName: ReadonlyMap<string, readonly RecordedCompletion[]>,
-  maxLength: number,
-): RecordedBatch {
+function batchFrom(completions: NonEmpty<RecordedCompletion>, maxLength: number): RecordedBatch {
+  const [{ step }] = completions;
+  const byName = groupBy(completions, ({ group }) => group);
   const all = [...byName.values()];
-  const { step } = all[0]![0]!;
   const lonely = all.find((members) => members.length < 2);
   if (lonely === undefined) {
     const groups = all.map((members, index) => groupFrom(members, index, maxLength));
     return { step, groups, names: [...byName.keys()] };
   }
   throw badInput(
-    `Group ${lonely[0]!.group} of step ${step} has one completion; an advantage needs at least two.`,
+    `Group ${lonely[0].group} of step ${step} has one completion; an advantage needs at least two.`,
   );
 }
 

@@ -1,4 +1,5 @@
 /** Selected completions as text. */
+import { groupBy } from '../../base/group-by';
 import { mean } from '../../base/statistics';
 import { grouped, percent } from '../../base/text';
 import { questionOf } from '../../base/transcript';
@@ -39,14 +40,9 @@ function problemOf(row: StoredCompletion, template: string): ShownProblem {
 const problemText = (row: StoredCompletion, { template, width, thinking }: ShowStyle): string[] =>
   problemLines(problemOf(row, template), width, thinking === null ? null : KEEP_QUESTION);
 
-function byProblem(rows: readonly StoredCompletion[]): StoredCompletion[][] {
-  const groups = new Map<string, StoredCompletion[]>();
-  for (const row of rows) {
-    const key = `${row.promptIndex} ${row.problemId}`;
-    groups.set(key, [...(groups.get(key) ?? []), row]);
-  }
-  return [...groups.values()];
-}
+const byProblem = (rows: readonly StoredCompletion[]) => [
+  ...groupBy(rows, ({ promptIndex, problemId }) => `${promptIndex} ${problemId}`).values(),
+];
 
 function tableHeading({ table, rows }: Selection, problems: number, { run, colors }: ShowStyle): string {
   const figures = [
