@@ -144,12 +144,8 @@ export type NativeDecoderEvent =
   | { kind: 'refused'; request: number; error: Error };
 
 /** Tokens that a sequence has made since the last event of this kind. */
-export interface NativeNewTokens {
+export interface NativeNewTokens extends Pick<GeneratedSequence, 'request' | 'sample' | 'ids' | 'logprobs'> {
   kind: 'tokens';
-  request: number;
-  sample: number;
-  ids: Int32Array;
-  logprobs: Float64Array;
 }
 
 export interface NativeDeviceInfo {

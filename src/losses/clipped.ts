@@ -65,11 +65,7 @@ function clipMetrics(sequences: readonly SequenceMeasures[], level: LossSettings
   };
 }
 
-interface Variant {
-  name: string;
-  summary: string;
-  formula: string;
-  normalizer: (counts: NormalizerCounts) => number;
+interface Variant extends Pick<LossDefinition, 'name' | 'summary' | 'formula' | 'normalizer'> {
   meanOfSequence?: boolean;
 }
 

@@ -3,18 +3,11 @@
  * https://github.com/huggingface/safetensors#format
  */
 import type { AcoerError } from '../base/errors';
+import type { NativeStoredTensor } from '../engine/binding';
 import { isRecord, shownJson } from '../base/json';
 import { parseJson } from './files';
 
-export interface TensorPlace {
-  name: string;
-  /** As in the file: `BF16`, `F32`, ... */
-  dtype: string;
-  shape: number[];
-  /** Offset in bytes from the start of the file. */
-  begin: number;
-  end: number;
-}
+type TensorPlace = Omit<NativeStoredTensor, 'file'>;
 
 /** Enough for 5,000 tensors with long names. A header is parsed in one go, which blocks the event loop. */
 const MAX_HEADER_BYTES = 1 << 20;

@@ -34,11 +34,10 @@ export interface Formula<State> {
   ease?: BoundReward<State>['ease'];
 }
 
-interface Description<Shape extends z.ZodRawShape> {
-  name: string;
-  summary: string;
-  formula: string;
-  source: string;
+interface Description<Shape extends z.ZodRawShape> extends Pick<
+  RewardDefinition,
+  'name' | 'summary' | 'formula' | 'source'
+> {
   /** Bounded, continuous and not adaptive unless it says otherwise. */
   taxonomy: Pick<RewardTaxonomy, 'scope' | 'correct' | 'incorrect'> & Partial<RewardTaxonomy>;
   parameters: Shape;

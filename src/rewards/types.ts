@@ -4,21 +4,19 @@
  */
 import type { Group, Rollout } from '../base/types';
 
-export interface RewardView<State> {
+export interface ObserveView {
   /** Number of optimiser updates before this batch. */
   step: number;
   /** L: `maxCompletionLength`. */
   maxLength: number;
-  /** The rollout's own group and the whole gathered batch. */
-  group: Group;
+  /** The whole gathered batch. */
   batch: readonly Group[];
-  state: State;
 }
 
-export interface ObserveView {
-  step: number;
-  maxLength: number;
-  batch: readonly Group[];
+export interface RewardView<State> extends ObserveView {
+  /** The rollout's own group. */
+  group: Group;
+  state: State;
 }
 
 export interface RewardScore {

@@ -114,12 +114,8 @@ export async function sftStep(context: StepContext, step: number): Promise<StepF
   return { loss, entropy, gradNorm, learningRate, tokens };
 }
 
-export interface EvaluationContext {
+export interface EvaluationContext extends Pick<StepContext, 'policy' | 'memory' | 'watch' | 'signal'> {
   model: Model;
-  policy: Policy;
-  memory: MemoryLimits;
-  watch: Watch;
-  signal: AbortSignal;
 }
 
 /**

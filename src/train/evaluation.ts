@@ -1,26 +1,21 @@
 /** A run's evaluations: greedy, and sampled at temperature 1 (greedy decoding hides a loss of certainty). */
-import type { Config } from '../config';
 import type { Dataset } from '../data';
-import type { Model, Policy } from '../engine/types';
+import type { Policy } from '../engine/types';
 import { errorCode } from '../base/errors';
 import { answerProblems, summarise, type EvalCompletion } from '../eval';
-import type { Grade } from '../judges';
-import type { Tokenizer } from '../tokenizer';
 import type { Best, EvalKind, EvalPhase, Evaluation, TrainEvent } from '../life/events';
+import type { LoopContext } from '../grpo/context';
 import { memoryError } from '../grpo/memory';
-import type { Watch } from '../grpo/watch';
 
-export interface EvaluationContext {
-  config: Config;
-  model: Model;
-  tokenizer: Tokenizer;
-  grade: Grade;
+export interface EvaluationContext extends Pick<
+  LoopContext,
+  'config' | 'model' | 'tokenizer' | 'grade' | 'watch'
+> {
   /** null: nothing is evaluated. */
   dataset: Dataset | null;
   emit: (event: TrainEvent) => void;
   /** Keeps the answers. */
   save: (kind: EvalKind, completions: readonly EvalCompletion[]) => Promise<void>;
-  watch: Watch;
 }
 
 /** Evaluates a policy (null: the base model) on the same problems with the same seeds every time. */
