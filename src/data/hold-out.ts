@@ -1,6 +1,6 @@
 /** Which problems are held out of training when there is no other evaluation data. */
-import { createHash } from 'node:crypto';
 import { Pace } from '../base/pace';
+import { sha256 } from '../base/sha256';
 import type { Problem } from '../base/types';
 import type { Dataset } from './load';
 
@@ -45,7 +45,7 @@ async function* questionKeys(dataset: Dataset): AsyncGenerator<[index: number, k
 async function rowsByQuestion(dataset: Dataset): Promise<Map<string, number[]>> {
   const rows = new Map<string, number[]>();
   for await (const [index, key] of questionKeys(dataset)) {
-    const hash = createHash('sha256').update(key).digest('hex');
+    const hash = sha256(key);
     const known = rows.get(hash);
     if (known === undefined) rows.set(hash, [index]);
     else known.push(index);
@@ -56,10 +56,7 @@ async function rowsByQuestion(dataset: Dataset): Promise<Map<string, number[]>> 
 /** Some rows of a data set, in the given order. The fingerprint covers the whole data set and the choice. */
 function chosenRows(dataset: Dataset, rows: readonly number[]): Dataset {
   const { longestQuestion, source } = dataset;
-  const fingerprint = () =>
-    createHash('sha256')
-      .update(`${source!.fingerprint}\n${rows.join(' ')}`)
-      .digest('hex');
+  const fingerprint = () => sha256(`${source!.fingerprint}\n${rows.join(' ')}`);
   return {
     name: dataset.name,
     size: rows.length,

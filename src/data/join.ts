@@ -1,5 +1,5 @@
 /** Joins several data sets, in the order they are named. */
-import { createHash } from 'node:crypto';
+import { sha256 } from '../base/sha256';
 import type { RowTally } from './collect';
 import type { Dataset, DatasetSource } from './load';
 
@@ -31,7 +31,7 @@ function joinSources(parts: readonly Dataset[]): DatasetSource | undefined {
     badRows: joinTallies(sources.map(({ badRows }) => badRows)),
     unparsedGold: joinTallies(sources.map(({ unparsedGold }) => unparsedGold)),
     otherLevels: sources.reduce((sum, { otherLevels }) => sum + otherLevels, 0),
-    fingerprint: createHash('sha256').update(fingerprints.join('\n')).digest('hex'),
+    fingerprint: sha256(fingerprints.join('\n')),
   };
 }
 

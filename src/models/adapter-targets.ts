@@ -1,6 +1,6 @@
 /** Which linears PEFT adapts under an adapter_config.json, and each one's rank and alpha: PEFT 0.21's rules. */
 import { withinTime } from '../base/deadline';
-import { TARGET_MODULES, type TargetModule } from '../engine/types';
+import { TARGET_MODULES, type LoraMatrix, type TargetModule } from '../engine/types';
 import { shownJson } from '../base/json';
 import { badFile } from './files';
 
@@ -17,11 +17,8 @@ export interface TargetFields {
 }
 
 /** A linear that the configuration adapts; `rank` is null where a pattern is not one of JavaScript. */
-export interface ConfiguredMatrix {
-  layer: number;
-  module: TargetModule;
+export interface ConfiguredMatrix extends Omit<LoraMatrix, 'rank'> {
   rank: number | null;
-  alpha: number;
 }
 
 export interface Configured {

@@ -1,10 +1,10 @@
 /** Reads a tokenizer's files from a Hugging Face model directory. */
-import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 
 import { badInput, errorCode, errorMessage, whyUnreadable } from '../base/errors';
 import { isRecord } from '../base/json';
 import { readRegularFile } from '../base/regular-file';
+import { sha256 } from '../base/sha256';
 
 export type Json = Record<string, unknown>;
 
@@ -23,8 +23,6 @@ export interface TokenizerFingerprints {
   /** The chat template in use, in whichever file it is; null if there is none. */
   readonly chatTemplate: string | null;
 }
-
-const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /** The largest known tokenizer.json, with a vocabulary of 262,000, has 33 MB. */
 const MAX_BYTES = 1 << 27;

@@ -1,5 +1,5 @@
 /** Repeats the phase of a refused step from its dump: for the numbers to compare, and for each completion alone. */
-import type { GenerateRequest, GeneratedSequence, Model, Policy, TensorTable } from '../engine/types';
+import type { GenerateRequest, GeneratedSequence, Policy, TensorTable } from '../engine/types';
 import { batchAdvantages } from '../grpo/advantages';
 import type { OpenBatch, Sample } from '../grpo/sample';
 import type { LoopState, ScoreContext, UpdateContext } from '../grpo/context';
@@ -42,12 +42,7 @@ export interface Outcome {
   gradient: BadGradient | null;
 }
 
-export interface ReplayContext extends ScoreContext {
-  schedule: UpdateContext['schedule'];
-  loss: UpdateContext['loss'];
-  model: Model;
-  policy: Policy;
-}
+export type ReplayContext = ScoreContext & Pick<UpdateContext, 'schedule' | 'loss'>;
 
 /** A refused step, as dumped. */
 export interface RefusedStep {

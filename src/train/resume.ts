@@ -1,5 +1,5 @@
 /** Resuming a run of GRPO: which settings may change, and the command for other changes. */
-import { createHash } from 'node:crypto';
+import { sha256 } from '../base/sha256';
 import type { Config } from '../config';
 import { isJudgeFile } from '../judges';
 import { COMMON_EFFECTS, type Changeable } from '../life/changes';
@@ -41,7 +41,5 @@ export function configHash(config: Config): string {
     const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
     return Object.fromEntries(entries.map(([key, inner]) => [key, sorted(inner)]));
   };
-  return createHash('sha256')
-    .update(JSON.stringify(sorted(config)))
-    .digest('hex');
+  return sha256(JSON.stringify(sorted(config)));
 }

@@ -2,11 +2,11 @@
 import { type Config, resolveConfig } from '../../config';
 import { type Dataset, loadDataset, loadRunData } from '../../data';
 import { badUsage } from '../../base/errors';
+import { sha256 } from '../../base/sha256';
 import type { JudgingSettings } from '../../train';
 import { showDownload } from '../download';
 import { dataRules } from '../judge';
 import type { EvalFlags } from './flags';
-import { sha256 } from './subjects';
 
 export interface Benchmark {
   /** Used in tables and file names. */

@@ -1,5 +1,4 @@
 /** What is evaluated: a model without an adapter, with an adapter, or with each checkpoint of a run. */
-import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { type Config, resolveConfig } from '../../config';
@@ -102,8 +101,6 @@ export function weightsOf(directory: string): string[] {
     .sort()
     .map((name) => `${name} ${statSync(join(directory, name)).size}`);
 }
-
-export const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');
 
 /** What was trained is identified by its content. */
 async function weightsDigest(folder: string): Promise<string> {

@@ -3,7 +3,6 @@
  * somebody else, so a file that only it names is loaded if the user named that very file, in that very place, on
  * this machine before. What was named is kept in the user's state folder and never read from a run.
  */
-import { createHash } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
@@ -11,6 +10,7 @@ import type { AcoerError } from '../../base/errors';
 import { badInput, badUsage, whyUnreadable, whyUnwritten } from '../../base/errors';
 import { isRecord } from '../../base/json';
 import { readRegularFileSync } from '../../base/regular-file';
+import { sha256 } from '../../base/sha256';
 import { temporaryName, writeFileAtomic } from '../../run';
 import { moduleFingerprints, type UserModule } from './user-modules';
 
@@ -34,12 +34,11 @@ async function placed(module: UserModule): Promise<Placed> {
   const real = realpathSync(module.path);
   const own = await moduleFingerprints([{ ...module, name: '', path: real }]);
   const files = Object.entries(own).sort(([a], [b]) => (a < b ? -1 : 1));
-  return { path: real, sha256: createHash('sha256').update(JSON.stringify(files)).digest('hex') };
+  return { path: real, sha256: sha256(JSON.stringify(files)) };
 }
 
 /** One file for each place, so that two processes at once cannot lose each other's. */
-const recordOf = ({ path }: Placed): string =>
-  join(namedFolder(), createHash('sha256').update(path).digest('hex'));
+const recordOf = ({ path }: Placed): string => join(namedFolder(), sha256(path));
 
 /** `changed`: the file in this place was named with another content. */
 function standing(module: Placed): 'named' | 'changed' | 'unknown' {

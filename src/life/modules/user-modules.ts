@@ -1,5 +1,4 @@
 /** The user's code that a configuration names, and its SHA-256, also of what it imports by a relative path. */
-import { createHash } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
 import type { Config, ConfigInput } from '../../config';
@@ -8,6 +7,7 @@ import { badUsage, whyUnreadable } from '../../base/errors';
 import { isJudgeFile } from '../../judges';
 import type { Fingerprints } from '../../models';
 import { readRegularFile } from '../../base/regular-file';
+import { sha256 } from '../../base/sha256';
 
 /** A module that a configuration names. */
 export interface UserModule {
@@ -100,7 +100,7 @@ export async function moduleFingerprints(modules: readonly UserModule[]): Promis
     const module = resolve(file);
     for (const [path, content] of await filesOf(module)) {
       const key = path === module ? name : `${name}: ${relative(dirname(module), path)}`;
-      found[key] = createHash('sha256').update(content).digest('hex');
+      found[key] = sha256(content);
     }
   }
   return found;
