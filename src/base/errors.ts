@@ -62,6 +62,10 @@ const FILE_REASONS: Readonly<Record<string, string>> = {
 export const whyUnreadable = (error: unknown): string =>
   FILE_REASONS[errorCode(error) ?? ''] ?? errorMessage(error);
 
+/** The error for a file of the user's that could not be read because of `cause`. */
+export const unreadable = (path: string, cause: unknown): AcoerError =>
+  badInput(`Cannot read ${path}: ${whyUnreadable(cause)}`, cause);
+
 /** By the system's code: why nothing can be written, and how the engine's errors, which have no code, say it. */
 const WRITE_REASONS: Readonly<Record<string, [reason: string, text?: RegExp]>> = {
   ENOSPC: ['the disk is full', /No space left on device/],

@@ -7,7 +7,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { AcoerError, badInput, errorMessage, whyUnreadable } from '../base/errors';
+import { AcoerError, badInput, errorMessage, unreadable } from '../base/errors';
 import { badLine, NEWLINE, Unfinished } from '../base/json-lines';
 import { isRecord } from '../base/json';
 import { Pace } from '../base/pace';
@@ -115,7 +115,7 @@ export async function openInput(path: string | undefined): Promise<AsyncIterable
     // A terminal, opened without waiting, would say that it has nothing yet.
     if (!info.isDirectory()) return createReadStream(path);
   } catch (error) {
-    throw badInput(`Cannot read ${path}: ${whyUnreadable(error)}`, error);
+    throw unreadable(path, error);
   }
   throw isAFolder(path);
 }

@@ -1,6 +1,6 @@
 /** Which files of a data set's folder make up a split: according to its card, else to its paths. */
 import picomatch from 'picomatch';
-import { badInput, badUsage, errorMessage, whyUnreadable } from '../base/errors';
+import { badInput, badUsage, errorMessage, unreadable } from '../base/errors';
 import { groupBy } from '../base/group-by';
 import { isRecord } from '../base/json';
 import { readRegularFile } from '../base/regular-file';
@@ -67,7 +67,7 @@ export async function readCard(path: string): Promise<string> {
   try {
     return (await readRegularFile(path, MAX_CARD_BYTES)).toString('utf8');
   } catch (cause) {
-    throw badInput(`Cannot read ${path}: ${whyUnreadable(cause)}`, cause);
+    throw unreadable(path, cause);
   }
 }
 

@@ -2,8 +2,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import type { AcoerError } from '../base/errors';
-import { badInput, whyUnreadable } from '../base/errors';
+import { badInput, unreadable } from '../base/errors';
 import { checkRegularFile, openRegularFile } from '../base/regular-file';
 import { parquetRows } from '../parquet';
 import { csvRows } from './formats/csv';
@@ -17,11 +16,6 @@ const FORMAT = /\.(jsonl|ndjson|json|csv|tsv|parquet)(\.gz)?$/i;
 export const isDataFile = (name: string): boolean => FORMAT.test(name);
 
 export const FORMAT_NAMES = 'JSON Lines (.jsonl), JSON, CSV, TSV and Parquet, each also as .gz';
-
-/** A failure of the file system or of gunzip, as one sentence. */
-function unreadable(file: string, error: unknown): AcoerError {
-  return badInput(`Cannot read ${file}: ${whyUnreadable(error)}`, error);
-}
 
 function textStream(file: FileHandle, zipped: boolean): Readable {
   const bytes = file.createReadStream();

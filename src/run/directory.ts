@@ -2,12 +2,11 @@
 import { existsSync, lstatSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { currentSettings, resolveConfig } from '../config';
-import { AcoerError, badInput, badUsage, errorCode, whyUnreadable, whyUnwritten } from '../base/errors';
+import { AcoerError, badInput, badUsage, errorCode, unreadable, whyUnwritten } from '../base/errors';
 import { makeFolders, syncFolder } from '../base/folders';
 import { isRecord } from '../base/json';
 import { MAX_TEXT_BYTES, readRegularFileSync } from '../base/regular-file';
 import { removeTemporaries, TEMPORARY_PREFIX, writeJsonAtomic } from './atomic';
-import { unreadable } from './read-file';
 import type { EvaluationKind } from './completions';
 import { LOCK_FILE, lockState, RunLock } from './lock';
 
@@ -32,7 +31,7 @@ function namesIn(folder: string): string[] {
     return readdirSync(folder).sort();
   } catch (cause) {
     if (errorCode(cause) === 'ENOENT') return [];
-    throw badInput(`Cannot read ${folder}: ${whyUnreadable(cause)}`, cause);
+    throw unreadable(folder, cause);
   }
 }
 

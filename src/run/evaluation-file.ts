@@ -4,7 +4,7 @@
  */
 import { closeSync, existsSync, fstatSync, ftruncateSync, readdirSync, readSync, rmdirSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
-import { AcoerError, badInput, whyUnwritten } from '../base/errors';
+import { AcoerError, badInput, unreadable, whyUnwritten } from '../base/errors';
 import { makeFolders } from '../base/folders';
 import { openRegularFile, openToAppend } from '../base/regular-file';
 import { isRecord, parsedJson, shownJson } from '../base/json';
@@ -12,7 +12,6 @@ import { NEWLINE, splitLines } from '../base/json-lines';
 import { AppendedFile, writeFileAtomic, writeJsonAtomic } from './atomic';
 import { readJsonFile } from './directory';
 import { RunLock } from './lock';
-import { unreadable } from './read-file';
 
 type Json = Record<string, unknown>;
 

@@ -1,12 +1,12 @@
 /** metrics.jsonl: one JSON object per finished step, appended when the step ends. */
 import { closeSync, existsSync, fstatSync, readSync } from 'node:fs';
-import { badInput } from '../base/errors';
+import { badInput, unreadable } from '../base/errors';
 import { finiteNumbers, isRecord, parsedJson } from '../base/json';
 import { Pace } from '../base/pace';
 import { MAX_TEXT_BYTES, openRegularFileSync, readRegularFile } from '../base/regular-file';
 import type { StepMetrics } from '../base/types';
 import { AppendedFile, writeFileAtomic } from './atomic';
-import { readRunFile, unreadable } from './read-file';
+import { readRunFile } from './read-file';
 
 /** The numbers of a line; null if no run wrote it. */
 export function lineMetrics(text: string): StepMetrics | null {

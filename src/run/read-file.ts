@@ -1,12 +1,7 @@
 /** Reads a file of a run; whatever else has its name is named in the error. */
 import type { z } from 'zod';
-import type { AcoerError } from '../base/errors';
-import { badInput, whyUnreadable } from '../base/errors';
+import { badInput, unreadable } from '../base/errors';
 import { readRegularFileSync } from '../base/regular-file';
-
-/** `cause` with the name of the file that could not be read. */
-export const unreadable = (path: string, cause: unknown): AcoerError =>
-  badInput(`Cannot read ${path}: ${whyUnreadable(cause)}`, cause);
 
 /** @throws BAD_INPUT naming `path` */
 export function readRunFile(path: string, limit: number): Buffer {

@@ -1,7 +1,7 @@
 /** Reads a tokenizer's files from a Hugging Face model directory. */
 import { join } from 'node:path';
 
-import { badInput, errorCode, errorMessage, whyUnreadable } from '../base/errors';
+import { badInput, errorCode, errorMessage, unreadable } from '../base/errors';
 import { isRecord } from '../base/json';
 import { readRegularFile } from '../base/regular-file';
 import { sha256 } from '../base/sha256';
@@ -32,7 +32,7 @@ async function readText(path: string): Promise<string | null> {
     return (await readRegularFile(path, MAX_BYTES)).toString('utf8');
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return null;
-    throw badInput(`Cannot read ${path}: ${whyUnreadable(error)}`, error);
+    throw unreadable(path, error);
   }
 }
 

@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAssignments, resolveConfig, type Config, type ConfigInput } from '../config';
-import { badInput, badUsage, whyUnreadable } from '../base/errors';
+import { badInput, badUsage, unreadable } from '../base/errors';
 import { isRecord } from '../base/json';
 import {
   bareContext,
@@ -161,7 +161,7 @@ function isFolder(path: string): boolean {
   try {
     return statSync(path).isDirectory();
   } catch (cause) {
-    throw badInput(`Cannot read ${path}: ${whyUnreadable(cause)}`, cause);
+    throw unreadable(path, cause);
   }
 }
 

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { type Config, resolveConfig } from '../../config';
-import { badInput, badUsage, whyUnreadable } from '../../base/errors';
+import { badInput, badUsage, unreadable } from '../../base/errors';
 import { fileSha256, RunDirectory, weightsFile } from '../../run';
 import type { EvalFlags } from './flags';
 
@@ -107,7 +107,7 @@ async function weightsDigest(folder: string): Promise<string> {
   const path = join(folder, weightsFile(folder));
   if (existsSync(path)) {
     return fileSha256(path).catch((cause: unknown) => {
-      throw badInput(`Cannot read ${path}: ${whyUnreadable(cause)}`, cause);
+      throw unreadable(path, cause);
     });
   }
   throw badInput(`${folder} is not an adapter: it has no adapter_model.safetensors.`);
