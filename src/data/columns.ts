@@ -23,7 +23,7 @@ export interface GradingColumns {
 }
 
 type Role = keyof ColumnNames;
-type Values = Record<string, unknown>;
+type Values = Readonly<Record<string, unknown>>;
 
 /** Usual column names, in the order they are tried. */
 export const USUAL: Readonly<Record<Role, readonly string[]>> = {
@@ -112,12 +112,8 @@ export class ColumnMap implements RowMap {
     return given === undefined ? USUAL[role] : [given];
   }
 
-  private find(role: Role, values: Values): { name: string; value: unknown } | null {
-    for (const name of this.names(role)) {
-      const value = valueAt(values, name);
-      if (value !== undefined && value !== null) return { name, value };
-    }
-    return null;
+  private find(role: Role, values: Values): Found | null {
+    return firstOf(this.names(role), values);
   }
 
   private optional(role: Role, values: Values): string | null {
@@ -147,7 +143,7 @@ export function head(name: string, columns: readonly string[]): string {
   return columns.includes(name) ? name : name.split('.')[0]!;
 }
 
-export function valueAt(values: Values, name: string): unknown {
+function valueAt(values: Values, name: string): unknown {
   if (Object.hasOwn(values, name)) return values[name];
   let value: unknown = values;
   for (const key of name.split('.')) {
@@ -155,6 +151,21 @@ export function valueAt(values: Values, name: string): unknown {
     value = (value as Values)[key];
   }
   return value;
+}
+
+/** A column that has a value in the row. */
+export interface Found {
+  name: string;
+  value: unknown;
+}
+
+/** The first of these columns that has a value. */
+export function firstOf(names: readonly string[], values: Values): Found | null {
+  for (const name of names) {
+    const value = valueAt(values, name);
+    if (value !== undefined && value !== null) return { name, value };
+  }
+  return null;
 }
 
 /** Text and numbers (including 64-bit integers from Parquet) as text; null for anything else. */

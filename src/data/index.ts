@@ -1,7 +1,4 @@
 /** Datasets by name, hub id or path, with random access; the training loop chooses the order. */
-export { BadRow } from './rows';
-export { chatOf } from './chat';
-export { head, questionOf, type RowMap, type RowProblem, solutionText, USUAL, valueAt } from './columns';
 export { givenDataset } from './given';
 export { evalSpec, isLocal, trainSpec, withAbsolutePath } from './config';
 export { joinNames, partNames } from './join';

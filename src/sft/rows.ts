@@ -1,15 +1,8 @@
 /** What a row teaches: a completion, and the prompt before it in one of the forms that TRL's SFTTrainer knows. */
-import {
-  BadRow,
-  chatOf,
-  head,
-  questionOf,
-  type RowMap,
-  type RowProblem,
-  solutionText,
-  USUAL,
-  valueAt,
-} from '../data';
+import { chatOf } from '../data/chat';
+import { firstOf, head, questionOf, solutionText, USUAL } from '../data/columns';
+import type { Found, RowMap, RowProblem } from '../data/columns';
+import { BadRow } from '../data/rows';
 import { badInput } from '../base/errors';
 import type { ChatMessage } from '../base/types';
 import type { SftColumns } from './config';
@@ -83,7 +76,7 @@ export class SftRows implements RowMap {
 
   /** @throws BadRow saying what is wrong with the row */
   read(values: Values): Lesson {
-    const found = (role: Role) => this.find(role, values);
+    const found = (role: Role) => firstOf(this.names(role), values);
     const form = this.forms().find((roles) => roles.every((role) => found(role) !== null));
     if (form === undefined) throw new BadRow(this.missing(Object.keys(values)));
     const [first, second] = form.map((role) => found(role)!);
@@ -102,14 +95,6 @@ export class SftRows implements RowMap {
     return given === undefined ? NAMES[role] : [given];
   }
 
-  private find(role: Role, values: Values): Found | null {
-    for (const name of this.names(role)) {
-      const value = valueAt(values, name);
-      if (value !== undefined && value !== null) return { name, value };
-    }
-    return null;
-  }
-
   private missing(columns: readonly string[]): string {
     const forms = this.forms().map((form) => form.map((role) => this.names(role).join(' or ')).join(' and '));
     const roles = this.forms()
@@ -117,11 +102,6 @@ export class SftRows implements RowMap {
       .map((role) => `columns.${role}`);
     return `has no values in ${forms.join(', nor in ')}; its columns are ${columns.join(', ')}. Set the right ones with ${roles.join(', ')}`;
   }
-}
-
-interface Found {
-  name: string;
-  value: unknown;
 }
 
 function pairLesson(prompt: Found, completion: Found): Lesson {
