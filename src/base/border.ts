@@ -1,5 +1,5 @@
 /** Checks of what the user's program gives us: a fault is one sentence with what was wanted and found. */
-import { AcoerError, badUsage } from './errors';
+import { AcoerError, badInput, badUsage, errorMessage } from './errors';
 import { isRecord } from './json';
 
 /** `value` for a message: short, and without running any of the user's code. */
@@ -50,6 +50,16 @@ export function needSignal(what: string, value: unknown): void {
     typeof addEventListener === 'function' &&
     typeof throwIfAborted === 'function';
   if (!works) throw badArgument(what, 'an AbortSignal', value);
+}
+
+/** What `work`, a call of the user's object, returns. @throws BAD_INPUT when it throws */
+export function returned<T>(call: string, work: () => T): T {
+  try {
+    return work();
+  } catch (cause) {
+    if (cause instanceof AcoerError) throw cause;
+    throw badInput(`${call} failed: ${errorMessage(cause)}`, cause);
+  }
 }
 
 const MAX_NAME = 100;

@@ -1,6 +1,6 @@
 /** Data sets that the user's program brings: checked as they are taken, so that no fault reaches a step. */
-import { badArgument, needMethods, needObject, needString, shownValue } from '../base/border';
-import { AcoerError, badInput, errorMessage } from '../base/errors';
+import { badArgument, needMethods, needObject, needString, returned, shownValue } from '../base/border';
+import { badInput } from '../base/errors';
 import { isRecord } from '../base/json';
 import type { Problem } from '../base/types';
 import type { Dataset } from './load';
@@ -14,8 +14,9 @@ const TEXTS = [
 ] as const;
 
 /** @throws BAD_INPUT naming the row and the field */
-function checkedProblem(what: string, index: number, value: unknown): Problem {
-  const bad = (fault: string) => badInput(`${what}.get(${index}) ${fault}.`);
+function checkedProblem(call: string, work: () => unknown): Problem {
+  const bad = (fault: string) => badInput(`${call} ${fault}.`);
+  const value = returned(call, work);
   if (!isRecord(value)) throw bad(`returned ${shownValue(value)}, not a problem`);
   if (typeof value['then'] === 'function') throw bad('returned a promise; it must return the problem itself');
   for (const [name, wanted, isRight] of TEXTS) {
@@ -43,15 +44,6 @@ export function givenDataset(what: string, given: unknown): Dataset {
     size,
     ...(longestQuestion !== undefined && { longestQuestion }),
     ...(source !== undefined && { source }),
-    get(index) {
-      let problem: unknown;
-      try {
-        problem = dataset.get(index);
-      } catch (cause) {
-        if (cause instanceof AcoerError) throw cause;
-        throw badInput(`${what}.get(${index}) failed: ${errorMessage(cause)}`, cause);
-      }
-      return checkedProblem(what, index, problem);
-    },
+    get: (index) => checkedProblem(`${what}.get(${index})`, () => dataset.get(index)),
   };
 }

@@ -1,6 +1,6 @@
 /** A tokenizer that the user's program brings: checked once, and its answers as they come. */
-import { badArgument, needFunction, needMethods, needString, shownValue } from '../base/border';
-import { AcoerError, badInput, errorMessage } from '../base/errors';
+import { badArgument, needFunction, needMethods, needString, returned, shownValue } from '../base/border';
+import { badInput } from '../base/errors';
 import type { Tokenizer } from './index';
 
 const isId = (value: unknown, vocabSize: number): boolean =>
@@ -27,13 +27,7 @@ function checkIds(
 
 /** Runs a method of the tokenizer's. @throws BAD_INPUT when it throws, or `check` finds a fault in its answer */
 function answer<T>(call: string, work: () => T, check: (value: unknown) => string | null): T {
-  let value: T;
-  try {
-    value = work();
-  } catch (cause) {
-    if (cause instanceof AcoerError) throw cause;
-    throw badInput(`${call} failed: ${errorMessage(cause)}`, cause);
-  }
+  const value = returned(call, work);
   const fault = check(value);
   if (fault !== null) throw badInput(`${call} ${fault}.`);
   return value;
