@@ -1,6 +1,5 @@
 /** Lines of bytes in which JSON Lines come, and errors that name a line. */
-import type { AcoerError } from './errors';
-import { badInput } from './errors';
+import { type AcoerError, badInput } from './errors';
 
 export const NEWLINE = 0x0a;
 /** Far more than any completion with its ids; a longer line is a damaged file or no JSON Lines at all. */

@@ -2,8 +2,7 @@
 // eslint-disable-next-line no-restricted-imports -- input that is read once may be a pipe
 import { closeSync, constants, createReadStream, fstatSync, openSync } from 'node:fs';
 // eslint-disable-next-line no-restricted-imports -- opens a file that it has just made
-import { mkdtemp, open, rm } from 'node:fs/promises';
-import type { FileHandle } from 'node:fs/promises';
+import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

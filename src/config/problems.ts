@@ -1,7 +1,6 @@
 /** Turns zod's issues into sentences that name the setting, its requirement and the value given. */
 import type { z } from 'zod';
-import type { AcoerError } from '../base/errors';
-import { badUsage } from '../base/errors';
+import { type AcoerError, badUsage } from '../base/errors';
 import { shownJson } from '../base/json';
 import { renamedLossSetting } from './earlier';
 import { COLUMN_ROLES } from './fields';

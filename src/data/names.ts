@@ -1,8 +1,7 @@
 /** What a data set's name refers to: the embedded task, a known data set, a path, or an id on the hub. */
 import { existsSync } from 'node:fs';
 import { didYouMean } from '../config';
-import type { AcoerError } from '../base/errors';
-import { badUsage } from '../base/errors';
+import { type AcoerError, badUsage } from '../base/errors';
 import { splitRevision } from '../hub';
 import type { ColumnNames, GradingColumns } from './columns';
 import { FORMAT_NAMES, isDataFile } from './open';

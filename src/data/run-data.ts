@@ -1,8 +1,7 @@
 /** The problems a run trains on and those it is evaluated on, which never share a question. */
 import { realpathSync } from 'node:fs';
 import type { Config } from '../config';
-import type { AcoerError } from '../base/errors';
-import { badInput, badUsage } from '../base/errors';
+import { type AcoerError, badInput, badUsage } from '../base/errors';
 import { evalSpec, trainSpec } from './config';
 import { heldOutCount, holdOut, SMALLEST, without } from './hold-out';
 import type { HubOptions } from './hub';

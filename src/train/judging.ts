@@ -1,8 +1,7 @@
 /** The judge of a run or an evaluation, opened. */
 import { resolve } from 'node:path';
 import type { Config } from '../config';
-import type { AcoerError } from '../base/errors';
-import { badInput } from '../base/errors';
+import { type AcoerError, badInput } from '../base/errors';
 import {
   builtInJudge,
   formatRuleOf,

@@ -6,8 +6,7 @@
 import { realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
-import type { AcoerError } from '../../base/errors';
-import { badInput, badUsage, whyUnreadable, whyUnwritten } from '../../base/errors';
+import { type AcoerError, badInput, badUsage, whyUnreadable, whyUnwritten } from '../../base/errors';
 import { isRecord } from '../../base/json';
 import { readRegularFileSync } from '../../base/regular-file';
 import { sha256 } from '../../base/sha256';
