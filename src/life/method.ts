@@ -5,7 +5,7 @@ import type { ModelFetchOptions } from '../models';
 import type { AcceptedChange, Rollback, RunDirectory, StoredCheckpoint } from '../run';
 import type { StepMetrics } from '../base/types';
 import type { Changeable } from './changes';
-import type { CommonEvent } from './events';
+import type { CommonEvent, TrainStep } from './events';
 import type { Life } from './life';
 import type { Loaded } from './policy';
 import type { UserModule } from './modules/user-modules';
@@ -105,10 +105,7 @@ export const isDue = ({ step, maxSteps }: { step: number; maxSteps: number }, ev
 export type Running = Life<CommonEvent> & Loaded;
 
 /** A step that was made. */
-export interface MadeStep {
-  /** From 1. */
-  index: number;
-  metrics: StepMetrics;
+export interface MadeStep extends TrainStep {
   /** Why nothing of it was applied; none: it was. */
   refusal?: object | null;
 }

@@ -27,12 +27,10 @@ import { printable } from '../base/printable';
 import { maximum } from '../base/statistics';
 
 /** What trackers show of a completion. */
-export interface Sample {
-  prompt: string;
-  completion: string;
-  correct: boolean;
-  thinkingTokens: number;
-  totalTokens: number;
+export interface Sample extends Pick<
+  StoredCompletion,
+  'prompt' | 'completion' | 'correct' | 'thinkingTokens' | 'totalTokens'
+> {
   reward: number;
 }
 

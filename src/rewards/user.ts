@@ -24,11 +24,7 @@ export type RewardFunction = (rollout: UserRollout, group: UserGroup) => number 
 
 export type RewardParameters = Readonly<Record<string, number | string | boolean>>;
 
-export interface UserBatchView {
-  /** Optimiser updates finished before this batch, from 0. */
-  step: number;
-  /** L: `maxCompletionLength`. */
-  maxLength: number;
+export interface UserBatchView extends Pick<RewardView<unknown>, 'step' | 'maxLength'> {
   batch: UserGroup[];
   /** `defaults`, overridden by the configuration. */
   params: RewardParameters;

@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { ColumnSource } from 'hyparquet-writer' with { 'resolution-mode': 'import' };
 import { badInput } from '../base/errors';
-import type { Reward, Rollout, VerdictStatus } from '../base/types';
+import type { Reward, Rollout, Thinking, Verdict } from '../base/types';
 import { parquetRows } from '../parquet';
 import { writeFileAtomic } from './atomic';
 
@@ -93,7 +93,7 @@ export async function writeAnswers(
 }
 
 /** One row of a table written by `writeCompletions` or `writeAnswers`. */
-export interface StoredCompletion {
+export interface StoredCompletion extends Thinking, Omit<Verdict, 'fromOpenThinking'> {
   /** Step of the run, from 1; in an evaluation, the last step before it, 0 for the base model. */
   step: number;
   promptIndex: number;
@@ -103,26 +103,19 @@ export interface StoredCompletion {
   /** null if the problem has no reference answer. */
   gold: string | null;
   completion: string;
-  correct: boolean;
-  extracted: string | null;
   format: boolean;
-  thinkingTokens: number;
-  thinkingClosed: boolean;
   /** Absent in tables from versions that did not record it. */
   laterThinkingTokens?: number;
   totalTokens: number;
   finish: 'stop' | 'length' | 'cancelled';
   /** Among the completions of its prompt, from 0. */
   sample: number;
-  status: VerdictStatus;
   /** Absent in evaluations, which have no reward. */
   scored?: StoredReward;
 }
 
-export interface StoredReward {
-  total: number;
-  /** Weighted, so that they add up to `total`. */
-  parts: Record<string, number>;
+/** `parts` are weighted, so that they add up to `total`. */
+export interface StoredReward extends Reward {
   advantage: number;
 }
 

@@ -4,12 +4,13 @@ import { badInput } from '../base/errors';
 import { adapterFingerprints, resolveModel, type ModelFetchOptions } from '../models';
 import { Pace } from '../base/pace';
 import { sampleTokens, type Tokens } from '../base/packing';
-import { readPlannedModel, type PlannedModel } from '../plan';
+import { readPlannedModel } from '../plan';
 import { shuffledIndices, streamSeed } from '../base/rng';
 import type { Counted } from '../life/method';
 import { loadTokenizer, LostCharacters, type Tokenizer } from '../tokenizer';
 import { tokenizerIdentity } from '../life/identity';
 import { EVALUATION_ROWS, ROWS } from '../life/names';
+import type { Inputs } from '../train/inputs';
 import type { Row } from '../base/types';
 import type { SftConfig } from './config';
 import { encodeLesson } from './encode';
@@ -17,11 +18,7 @@ import { SftRows, textsOf } from './rows';
 import type { SftIdentity } from './state';
 import { stepsPerEpoch } from './step';
 
-export interface SftInputs {
-  modelDirectory: string;
-  /** Read from the model's config.json. */
-  planned: PlannedModel;
-  tokenizer: Tokenizer;
+export interface SftInputs extends Pick<Inputs, 'modelDirectory' | 'planned' | 'tokenizer'> {
   /** Where the examples come from. */
   data: Pick<Dataset, 'name' | 'source'>;
   examples: Tokens[];

@@ -1,11 +1,10 @@
 /** One update, by the mean negative log-likelihood of completions, and the same of those that are not trained on. */
 import { sum } from '../base/statistics';
-import type { Policy, Model } from '../engine/types';
+import type { Model } from '../engine/types';
 import { AcoerError } from '../base/errors';
-import type { MemoryLimits } from '../grpo/memory';
+import type { LoopContext } from '../grpo/context';
 import { DataOrder } from '../grpo/order';
-import type { Watch } from '../grpo/watch';
-import { scheduleFactor, type Schedule } from '../grpo/schedule';
+import { scheduleFactor } from '../grpo/schedule';
 import { packSequences, sampleTokens, type Tokens } from '../base/packing';
 import { streamSeed } from '../base/rng';
 import type { SftConfig } from './config';
@@ -40,14 +39,10 @@ export class Batches {
   }
 }
 
-export interface StepContext {
+export interface StepContext extends Pick<LoopContext, 'policy' | 'memory' | 'schedule' | 'watch'> {
   config: SftConfig;
-  policy: Policy;
-  memory: MemoryLimits;
   batches: Batches;
-  schedule: Schedule;
   signal: AbortSignal;
-  watch: Watch;
 }
 
 export interface StepFigures {
