@@ -96,46 +96,36 @@ const optionsOf = ({ dtype, work: { loraRank } }: TimeInput): PassOptions => ({
   loraRank,
 });
 
-function limitClock(input: TimeInput, ceilings: Ceilings): Clock {
+/** @param shares fractions of the device's rates that are reached */
+function floorClock(
+  input: TimeInput,
+  ceilings: Ceilings,
+  { bandwidth, matmul }: { bandwidth: number; matmul: number },
+): Clock {
   const { shape } = input.model;
   const options = optionsOf(input);
   const seconds = (of: Work): number => floorSeconds(of, ceilings);
-  const score = (sequences: readonly TrainSequence[]): number =>
-    seconds(scoreWork(shape, sequences, options));
   return {
-    decodeStep: (contexts) => seconds(decodeStepWork(shape, contexts, options)),
+    decodeStep: (contexts) => seconds(decodeStepWork(shape, contexts, options)) / bandwidth,
     pass: (sequences) => {
-      const forward = score(sequences);
+      const forward = seconds(scoreWork(shape, sequences, options));
       const plain = seconds(trainWork(shape, sequences, { ...options, recompute: false }));
       const again = seconds(trainWork(shape, sequences, { ...options, recompute: true }));
-      return { forward, backward: plain - forward, recomputation: again - plain };
+      return {
+        forward: forward / matmul,
+        backward: (plain - forward) / matmul,
+        recomputation: (again - plain) / matmul,
+      };
     },
-    score,
-    prefill: (tokens) => seconds(prefillWork(shape, tokens, options.bytesPerElement)),
-    optimizer: (parameters) => seconds(optimizerWork(parameters)),
+    score: (sequences) => seconds(scoreWork(shape, sequences, options)) / matmul,
+    prefill: (tokens) => seconds(prefillWork(shape, tokens, options.bytesPerElement)) / matmul,
+    optimizer: (parameters) => seconds(optimizerWork(parameters)) / bandwidth,
   };
 }
 
 function expectedClock(input: TimeInput, ceilings: Ceilings): Clock {
   const { expected } = input.device;
-  const limit = limitClock(input, ceilings);
-  if (expected.by === 'fractions') {
-    const { bandwidth, matmul } = expected;
-    return {
-      decodeStep: (contexts) => limit.decodeStep(contexts) / bandwidth,
-      pass: (sequences) => {
-        const { forward, backward, recomputation } = limit.pass(sequences);
-        return {
-          forward: forward / matmul,
-          backward: backward / matmul,
-          recomputation: recomputation / matmul,
-        };
-      },
-      score: (sequences) => limit.score(sequences) / matmul,
-      prefill: (tokens) => limit.prefill(tokens) / matmul,
-      optimizer: (parameters) => limit.optimizer(parameters) / bandwidth,
-    };
-  }
+  if (expected.by === 'fractions') return floorClock(input, ceilings, expected);
   const { shape } = input.model;
   const { shares } = expected;
   const options = optionsOf(input);
@@ -187,11 +177,6 @@ function trainingSeconds(input: TimeInput, sequences: readonly TrainSequence[], 
   return seconds;
 }
 
-interface DecodePlan {
-  promptTokens: number;
-  slots: number;
-}
-
 /** Completions that end between two points at which the work can be interrupted. */
 const PER_TURN = 64;
 
@@ -202,19 +187,21 @@ const PER_TURN = 64;
  * @param stepSeconds of one decode step of sequences that see so many tokens
  */
 function* decodeSeconds(
+  { work }: TimeInput,
   lengths: readonly number[],
-  plan: DecodePlan,
-  stepSeconds: (contextLengths: readonly number[]) => number,
+  slots: number,
+  stepSeconds: Clock['decodeStep'],
 ): Generator<void, number> {
+  const most = Math.max(1, slots);
   const waiting = [...lengths].reverse();
   let live: { done: number; left: number }[] = [];
   let seconds = 0;
   for (let stretch = 1; ; stretch++) {
     if (stretch % PER_TURN === 0) yield;
-    while (live.length < plan.slots && waiting.length > 0) live.push({ done: 0, left: waiting.pop()! });
+    while (live.length < most && waiting.length > 0) live.push({ done: 0, left: waiting.pop()! });
     if (live.length === 0) return seconds;
     const steps = minimum(live.map((sequence) => sequence.left));
-    const contexts = live.map((sequence) => plan.promptTokens + sequence.done + steps / 2);
+    const contexts = live.map((sequence) => work.promptTokens + sequence.done + steps / 2);
     seconds += steps * stepSeconds(contexts);
     live = live
       .map(({ done, left }) => ({ done: done + steps, left: left - steps }))
@@ -236,11 +223,7 @@ function* stepSeconds(
   }));
   const training = trainingSeconds(input, sequences, clock);
   yield;
-  const decode = yield* decodeSeconds(
-    lengths,
-    { promptTokens: work.promptTokens, slots: Math.max(1, memory.kv.slots) },
-    clock.decodeStep,
-  );
+  const decode = yield* decodeSeconds(input, lengths, memory.kv.slots, clock.decodeStep);
   const trained = trainedParameters(model.shape, work);
   // A batch is generated and scored once for `numIterations` passes over it.
   const share = 1 / config.numIterations;
@@ -255,38 +238,32 @@ function* stepSeconds(
   };
 }
 
-const meanOf = (steps: readonly StepSeconds[]): StepSeconds =>
-  Object.fromEntries(STEP_PHASES.map((name) => [name, mean(steps.map((step) => step[name]))])) as StepSeconds;
-
-const meanTime = (steps: readonly StepTime[]): StepTime => ({
-  meanTokens: mean(steps.map((step) => step.meanTokens)),
-  limit: meanOf(steps.map((step) => step.limit)),
-  expected: meanOf(steps.map((step) => step.expected)),
-});
+function meanOf(steps: readonly Both<StepSeconds>[]): Both<StepSeconds> {
+  const of = (kind: keyof Both<unknown>) =>
+    Object.fromEntries(STEP_PHASES.map((name) => [name, mean(steps.map((step) => step[kind][name]))]));
+  return { limit: of('limit') as StepSeconds, expected: of('expected') as StepSeconds };
+}
 
 function* timeAt(input: TimeInput, meanLength: number, clocks: Both<Clock>): Generator<void, StepTime> {
   const { promptsPerStep, numGenerations, maxCompletionLength: cap } = input.config;
   const { scale, ...part } = drawnPart(promptsPerStep, numGenerations);
-  const limit: StepSeconds[] = [];
-  const expected: StepSeconds[] = [];
+  const steps: Both<StepSeconds>[] = [];
   let tokens = 0;
   const draws = drawsOf(part.prompts * part.group);
   for (let draw = 0; draw < draws; draw++) {
     const lengths = drawLengths(meanLength, { ...part, cap, draw });
     tokens += sum(lengths);
-    limit.push(yield* stepSeconds(input, lengths, scale, clocks.limit));
-    expected.push(yield* stepSeconds(input, lengths, scale, clocks.expected));
+    steps.push({
+      limit: yield* stepSeconds(input, lengths, scale, clocks.limit),
+      expected: yield* stepSeconds(input, lengths, scale, clocks.expected),
+    });
   }
-  return {
-    meanTokens: tokens / (draws * part.prompts * part.group),
-    limit: meanOf(limit),
-    expected: meanOf(expected),
-  };
+  return { meanTokens: tokens / (draws * part.prompts * part.group), ...meanOf(steps) };
 }
 
 /** Greedy and sampled problems decoded in the configured slots; grading overlaps. */
 function* evaluationTime(input: TimeInput, clocks: Both<Clock>): Generator<void, RunTime['evaluation']> {
-  const { config, work, lengths, memory } = input;
+  const { config, lengths, memory } = input;
   const problems = config.evalProblems + config.evalSampledProblems;
   const between = config.evalSteps === 0 ? 0 : Math.floor((config.maxSteps - 1) / config.evalSteps);
   if (problems === 0) return { limit: 0, expected: 0, count: 0 };
@@ -296,12 +273,9 @@ function* evaluationTime(input: TimeInput, clocks: Both<Clock>): Generator<void,
     cap: config.evalMaxNewTokens,
     draw: 0,
   });
-  const plan = {
-    promptTokens: work.promptTokens,
-    slots: Math.max(1, memory.evaluationKv?.slots ?? 1),
-  };
-  const limit = scale * (yield* decodeSeconds(drawn, plan, clocks.limit.decodeStep));
-  const expected = scale * (yield* decodeSeconds(drawn, plan, clocks.expected.decodeStep));
+  const { slots } = memory.evaluationKv!;
+  const limit = scale * (yield* decodeSeconds(input, drawn, slots, clocks.limit.decodeStep));
+  const expected = scale * (yield* decodeSeconds(input, drawn, slots, clocks.expected.decodeStep));
   return { limit, expected, count: between + 2 };
 }
 
@@ -310,15 +284,16 @@ export function* planTime(input: TimeInput): Generator<void, RunTime | null> {
   const { lengths, config } = input;
   const { ceilings } = input.device;
   if (ceilings === null) return null;
-  const clocks = { limit: limitClock(input, ceilings), expected: expectedClock(input, ceilings) };
+  const limit = floorClock(input, ceilings, { bandwidth: 1, matmul: 1 });
+  const clocks = { limit, expected: expectedClock(input, ceilings) };
   const points: StepTime[] = [];
   for (let i = 0; i < POINTS; i++) {
     const length = lengths.first + ((lengths.last - lengths.first) * i) / (POINTS - 1);
     points.push(yield* timeAt(input, length, clocks));
   }
-  const overall = meanTime(points);
+  const overall = { meanTokens: mean(points.map((point) => point.meanTokens)), ...meanOf(points) };
   const evaluation = yield* evaluationTime(input, clocks);
-  const hours = (kind: 'limit' | 'expected'): number =>
+  const hours = (kind: keyof Both<unknown>): number =>
     (config.maxSteps * stepTotal(overall[kind]) + evaluation.count * evaluation[kind]) / 3600;
   return {
     first: points[0]!,
