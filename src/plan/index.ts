@@ -63,7 +63,7 @@ export function plannedDtype(config: Config, model: PlannedModel): Dtype {
 
 function* planning({ config: asked, model, device: whole, ...given }: PlanInput): Generator<void, Plan> {
   yield* drawAhead(asked);
-  const freeBytes = availableUnder(asked.memoryLimitBytes, whole.freeBytes, whole.kind, model);
+  const freeBytes = availableUnder(asked.memoryLimitBytes, whole, model);
   const device = { ...whole, freeBytes };
   const promptTokens = given.promptTokens ?? asked.maxPromptLength ?? DEFAULT_PROMPT_TOKENS;
   const lengthsOf = (c: Config): LengthTrajectory =>

@@ -19,6 +19,7 @@ import {
   widths,
   type DeviceKind,
 } from './cost';
+import type { PlanDevice } from './devices';
 import { KV_SHARE, planKv, PREFILL_TOKENS, type KvPlan } from './kv';
 import type { PlannedModel } from './model-shape';
 import {
@@ -115,8 +116,7 @@ function always({ model, dtype, kind, work }: TrainingMemoryInput): Items {
 /** Available under `memoryLimitBytes`, which counts tensors, not the process or CUDA's own memory. */
 export function availableUnder(
   limit: number | null,
-  freeBytes: number,
-  kind: DeviceKind,
+  { freeBytes, kind }: Pick<PlanDevice, 'freeBytes' | 'kind'>,
   model: PlannedModel,
 ): number {
   if (limit === null) return freeBytes;
@@ -230,16 +230,12 @@ export function keptLayers(kept: number, tokens: number, layers: number, kind: D
   return kind === 'cpu' ? Math.floor((layers * kept) / tokens) : 0;
 }
 
-function training(
-  input: TrainingMemoryInput,
-  batch: MicroBatch,
-  freeBytes: number,
-): { items: Items; kept: number } {
+/** @param kept tokens of the largest pass that keeps the activations of all layers */
+function training(input: TrainingMemoryInput, batch: MicroBatch, kept: number): Items {
   const { model, dtype, kind, work } = input;
   const { shape } = model;
   const layers = shape.numLayers;
   const element = BYTES_PER_ELEMENT[dtype];
-  const kept = keptTokens(input, freeBytes);
   // On a GPU, the largest pass that keeps its activations takes more than a larger one that does not.
   const rows = rowsOf(input, batch, work.loraDropout);
   const tokens = kind === 'cpu' || kept === 0 ? rows : Math.min(rows, kept);
@@ -250,7 +246,7 @@ function training(
   const headMemory = headBytes(input, batch.completionTokens, true);
   const all = recomputed === 0;
   const layerMemory = backward + (all ? 0 : tape);
-  const items = {
+  return {
     'weights with the adapter': mergedBytes(input, work.loraDropout),
     [all ? 'activations of all layers' : `activations of ${keeping} of ${layers} layers`]: tape * keeping,
     [keeping === 0 ? "every layer's input (layers are recomputed)" : 'inputs of the other layers']:
@@ -260,13 +256,33 @@ function training(
       ? { 'vocabulary chunk': headMemory }
       : { [all ? 'backward of one layer' : 'one layer: activations and backward']: layerMemory }),
   };
-  return { items, kept };
 }
 
-/** The peak of all phases. */
-function peakOf(
-  phases: Partial<Record<MemoryPhase, Items>>,
-): Pick<MemoryPlan, 'items' | 'phaseBytes' | 'peakBytes' | 'peakPhase'> {
+/** The plan of a run that samples nothing. */
+export type TrainingMemory = Omit<MemoryPlan, 'kv' | 'evaluationKv'>;
+
+/** What is free before the first phase. */
+const freeFor = (input: TrainingMemoryInput): number =>
+  Math.max(0, input.availableBytes - total(always(input)));
+
+/**
+ * Peak memory of training on given sequences.
+ * @param largest the largest passes; `scoring` is null if nothing is scored
+ * @param sampling the other phases of a run that samples
+ */
+export function planTrainingMemory(
+  input: TrainingMemoryInput,
+  largest: { training: MicroBatch; scoring: MicroBatch | null },
+  sampling: Partial<Record<MemoryPhase, Items>> = {},
+): TrainingMemory {
+  const kept = keptTokens(input, freeFor(input));
+  const phases: Partial<Record<MemoryPhase, Items>> = {
+    always: always(input),
+    loading: loading(input),
+    ...(largest.scoring !== null && { scoring: scoring(input, largest.scoring) }),
+    training: training(input, largest.training, kept),
+    ...sampling,
+  };
   const phaseBytes = Object.fromEntries(PHASES.map((phase) => [phase, total(phases[phase] ?? {})])) as Record<
     MemoryPhase,
     number
@@ -280,37 +296,15 @@ function peakOf(
     phaseBytes,
     peakBytes: phaseBytes.always + phaseBytes[peakPhase],
     peakPhase,
+    keptTokens: kept,
+    microBatchTokens: largest.training.tokens,
   };
-}
-
-/** The plan of a run that samples nothing. */
-export type TrainingMemory = Omit<MemoryPlan, 'kv' | 'evaluationKv'>;
-
-/**
- * Peak memory of training on given sequences.
- * @param largest the largest passes; `scoring` is null if nothing is scored
- */
-export function planTrainingMemory(
-  input: TrainingMemoryInput,
-  largest: { training: MicroBatch; scoring: MicroBatch | null },
-): TrainingMemory {
-  const fixed = always(input);
-  const trained = training(input, largest.training, Math.max(0, input.availableBytes - total(fixed)));
-  const peak = peakOf({
-    always: fixed,
-    loading: loading(input),
-    ...(largest.scoring !== null && { scoring: scoring(input, largest.scoring) }),
-    training: trained.items,
-  });
-  return { ...peak, keptTokens: trained.kept, microBatchTokens: largest.training.tokens };
 }
 
 /** Peak memory of a run of `work` on `model`. */
 export function planMemory(input: MemoryInput): MemoryPlan {
-  const { model, dtype, kind, work, availableBytes } = input;
-  const fixed = always(input);
-  const free = Math.max(0, availableBytes - total(fixed));
-  const budget = work.kvBytes ?? free * KV_SHARE[kind];
+  const { model, dtype, kind, work } = input;
+  const budget = work.kvBytes ?? freeFor(input) * KV_SHARE[kind];
   const kvOf = (wanted: Parameters<typeof planKv>[2]): KvPlan =>
     planKv(model.shape, BYTES_PER_ELEMENT[dtype], wanted, budget);
   const kv = kvOf(work);
@@ -318,14 +312,10 @@ export function planMemory(input: MemoryInput): MemoryPlan {
   const evaluationKv = prompts === 0 ? null : kvOf({ ...work, prompts, group: 1, maxNewTokens });
   const update = largestMicroBatch(work, work.updateSequences, work.fullestUpdateTokens);
   const batch = largestMicroBatch(work, work.prompts * work.group, work.fullestBatchTokens);
-  const trained = training(input, update, free);
-  const peak = peakOf({
-    always: fixed,
-    loading: loading(input),
+  const sampling = {
     rollout: decoding(input, kv, work.maxNewTokens),
-    ...(work.scoringPasses > 0 && { scoring: scoring(input, batch) }),
-    training: trained.items,
     ...(evaluationKv !== null && { evaluation: decoding(input, evaluationKv, maxNewTokens) }),
-  });
-  return { ...peak, kv, evaluationKv, keptTokens: trained.kept, microBatchTokens: update.tokens };
+  };
+  const largest = { training: update, scoring: work.scoringPasses > 0 ? batch : null };
+  return { ...planTrainingMemory(input, largest, sampling), kv, evaluationKv };
 }

@@ -67,7 +67,7 @@ function memoryOf(
     ...trainedBy(config),
     adapted: adapted ?? null,
   };
-  const availableBytes = availableUnder(config.memoryLimitBytes, device.freeBytes, device.kind, model);
+  const availableBytes = availableUnder(config.memoryLimitBytes, device, model);
   const dtype = config.dtype ?? model.storedDtype;
   return planTrainingMemory(
     { model, dtype, kind: device.kind, work, availableBytes },
