@@ -2,9 +2,9 @@
 import type { SamplerPlace } from '../engine/errors';
 import type { GeneratedSequence, GenerateRequest } from '../engine/types';
 import { AcoerError, errorCode } from '../base/errors';
-import type { Group, Prompt } from '../base/types';
+import type { Group } from '../base/types';
 import type { Ranks } from '../ranks';
-import { unrewarded, type BatchRewards, type GroupOutline, type Sample } from './sample';
+import { unrewarded, type BatchRewards, type GroupOutline, type Sample, type SampledPrompt } from './sample';
 
 /** The phases of a step that check their numbers, in order; in `step` the optimiser checks the gradient. */
 export const STEP_PHASES = ['generate', 'advantages', 'score', 'accumulate', 'step'] as const;
@@ -83,7 +83,7 @@ export type Ended = Pick<GeneratedSequence, 'request' | 'sample' | 'ids' | 'logp
 /** NOT_FINITE from the sampler as a NonFiniteError; any other error unchanged. */
 export function generationError(
   error: unknown,
-  prompts: readonly Pick<Prompt, 'index' | 'ids'>[],
+  prompts: readonly SampledPrompt[],
   requests: readonly GenerateRequest[],
   ended: readonly Ended[],
 ): unknown {
@@ -93,25 +93,22 @@ export function generationError(
   const found: NonFinite = {
     phase: 'generate',
     what: "the sampler's logits",
-    promptIndex: prompt?.index ?? null,
+    promptIndex: prompt?.promptIndex ?? null,
     sample: sample ?? null,
     token: token ?? null,
   };
-  const places = prompts.map((one) => ({ promptIndex: one.index, promptIds: one.ids }));
   const evidence = {
-    samples: endedSamples(ended, places),
-    requests: requests.map(({ policy: _, ...request }, i) => ({ promptIndex: prompts[i]!.index, request })),
+    samples: endedSamples(ended, prompts),
+    requests: requests.map(({ policy: _, ...request }, i) => {
+      return { promptIndex: prompts[i]!.promptIndex, request };
+    }),
   };
   return new NonFiniteError(found, evidence, error);
 }
 
 /** Sampled completions as samples that have no reward yet. */
-export function endedSamples(
-  ended: readonly Ended[],
-  prompts: readonly { promptIndex: number; promptIds: Int32Array }[],
-): Sample[] {
-  return ended.map((one) => unrewarded(prompts[one.request]!, one));
-}
+export const endedSamples = (ended: readonly Ended[], prompts: readonly SampledPrompt[]): Sample[] =>
+  ended.map((one) => unrewarded(prompts[one.request]!, one));
 
 /** @throws NonFiniteError naming the first completion whose reward or advantage is not finite */
 export function checkAdvantages(

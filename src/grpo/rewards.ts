@@ -170,26 +170,25 @@ export async function scoreBatch(
     scoreShare(ranks, groups, weighted, states, settings),
   );
   const rollouts = groups.flatMap((group) => group.rollouts);
+  const functions = weighted.map(({ reward: { name }, weight }, k) => {
+    return { name, weight, values: shares.flatMap((share) => share[k]!) };
+  });
+  if (formatWeight > 0) {
+    const values = rollouts.map(({ format }) => (format ? 1 : 0));
+    functions.push({ name: 'format', weight: formatWeight, values });
+  }
   const rewards: Reward[] = rollouts.map(() => ({ total: 0, parts: {} }));
   const perFunction: Record<string, Float64Array> = {};
   const weights: Record<string, number> = {};
-  weighted.forEach(({ reward: { name }, weight }, k) => {
-    const values = shares.flatMap((share) => share[k]!);
+  for (const { name, weight, values } of functions) {
     weights[name] = weight;
     perFunction[name] = Float64Array.from(values);
-    values.forEach((value, i) => addPart(rewards[i]!, name, value, weight));
-  });
-  if (formatWeight > 0) {
-    weights.format = formatWeight;
-    perFunction.format = Float64Array.from(rollouts, ({ format }) => (format ? 1 : 0));
-    perFunction.format.forEach((value, i) => addPart(rewards[i]!, 'format', value, formatWeight));
+    for (const [i, value] of values.entries()) {
+      rewards[i]!.parts[name] = value * weight;
+      rewards[i]!.total += value * weight;
+    }
   }
   return { rewards, perFunction, weights };
-}
-
-function addPart(reward: Reward, name: string, value: number, weight: number): void {
-  reward.parts[name] = value * weight;
-  reward.total += value * weight;
 }
 
 function observed<T>(observe: () => Work<T>, timeoutMs: number): Promise<T> {
@@ -203,32 +202,23 @@ export async function observeBatch(
   groups: readonly Group[],
   weighted: readonly WeightedReward[],
   states: Readonly<Record<string, unknown>>,
-  settings: RewardSettings,
+  { step, maxLength, timeoutMs, watch, ranks = new Ranks() }: RewardSettings,
 ): Promise<Record<string, unknown>> {
-  const { ranks = new Ranks() } = settings;
-  return ranks.fromFirst('observing the batch', () => statesAfter(ranks, groups, weighted, states, settings));
-}
-
-async function statesAfter(
-  { size }: Ranks,
-  groups: readonly Group[],
-  weighted: readonly WeightedReward[],
-  states: Readonly<Record<string, unknown>>,
-  { step, maxLength, timeoutMs, watch }: RewardSettings,
-): Promise<Record<string, unknown>> {
-  const next: Record<string, unknown> = {};
-  for (const { reward } of weighted) {
-    try {
-      watch?.note(() => `reward "${reward.name}" observes the batch`);
-      const batch = copiedGroups(groups);
-      const observe = () => reward.observe(states[reward.name], { step, maxLength, batch });
-      const state = await (reward.keepsTime ? observe() : observed(observe, timeoutMs));
-      // What cannot be sent to the other ranks must fail here, where the reward is known.
-      next[reward.name] = size > 1 ? structuredClone(state) : state;
-    } catch (cause) {
-      const message = `Reward "${reward.name}" failed to observe the batch of step ${step + 1}: ${errorMessage(cause)}`;
-      throw new AcoerError('REWARD_FAILED', message, { cause });
+  return ranks.fromFirst('observing the batch', async () => {
+    const next: Record<string, unknown> = {};
+    for (const { reward } of weighted) {
+      try {
+        watch?.note(() => `reward "${reward.name}" observes the batch`);
+        const batch = copiedGroups(groups);
+        const observe = () => reward.observe(states[reward.name], { step, maxLength, batch });
+        const state = await (reward.keepsTime ? observe() : observed(observe, timeoutMs));
+        // What cannot be sent to the other ranks must fail here, where the reward is known.
+        next[reward.name] = ranks.size > 1 ? structuredClone(state) : state;
+      } catch (cause) {
+        const message = `Reward "${reward.name}" failed to observe the batch of step ${step + 1}: ${errorMessage(cause)}`;
+        throw new AcoerError('REWARD_FAILED', message, { cause });
+      }
     }
-  }
-  return next;
+    return next;
+  });
 }

@@ -141,7 +141,8 @@ async function sampleShare(
       if (errorCode(error) === 'OUT_OF_MEMORY') throw memoryError(error, 'rollout', config);
       const requests = asked.map((prompt) => requestOf(prompt, settings, policy));
       const sampled = ended().map((rollout) => ({ ...rollout, request: prompts.indexOf(rollout.prompt) }));
-      throw generationError(error, prompts, requests, sampled);
+      const places = prompts.map(({ index, ids }) => ({ promptIndex: index, promptIds: ids }));
+      throw generationError(error, places, requests, sampled);
     },
   );
   await abortable(Promise.all(judging), signal);

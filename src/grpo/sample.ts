@@ -24,9 +24,12 @@ export interface Sample extends Tokens {
   refLogprobs: Float64Array | null;
 }
 
+/** What a sample has of its prompt. */
+export type SampledPrompt = Pick<Sample, 'promptIndex' | 'promptIds'>;
+
 /** A sampled completion that has no reward yet. */
 export const unrewarded = (
-  { promptIndex, promptIds }: Pick<Sample, 'promptIndex' | 'promptIds'>,
+  { promptIndex, promptIds }: SampledPrompt,
   { sample, ids, logprobs, entropies }: Pick<Rollout, 'sample' | 'ids' | 'logprobs' | 'entropies'>,
 ): Sample => ({
   promptIndex,

@@ -137,12 +137,7 @@ async function generateAgain(context: ReplayContext, refused: RefusedStep): Prom
     const onSequence = (sequence: GeneratedSequence) => void ended.push(sequence);
     const options = { maxSlots: maxSlots ?? undefined, kvBytes: kvBytes ?? undefined, signal, onSequence };
     await model.generate(requests, options).catch((error: unknown) => {
-      throw generationError(
-        error,
-        prompts.map(({ promptIndex: index, promptIds: ids }) => ({ index, ids })),
-        requests,
-        ended,
-      );
+      throw generationError(error, prompts, requests, ended);
     });
   });
   return { found, numbers: sampledNumbers(endedSamples(ended, prompts)), update: null, gradient: null };
@@ -247,17 +242,21 @@ async function generatedAlone(context: ReplayContext, refused: RefusedStep): Pro
   const { model, policy, signal } = context;
   const offenders: Offender[] = [];
   for (const [i, request] of requestsOf(refused, policy).entries()) {
-    const { promptIndex } = refused.record.requests![i]!;
+    const prompt = refused.record.requests![i]!;
     for (let sample = 0; sample < request.numSamples!; sample++) {
       const one = { ...request, numSamples: 1, firstSample: sample };
       const found = await foundBy(async () => {
         await model.generate([one], { signal, collect: false }).catch((error: unknown) => {
-          throw generationError(error, [{ index: promptIndex, ids: request.promptIds }], [one], []);
+          throw generationError(error, [prompt], [one], []);
         });
       });
       if (found === null) continue;
       const token = found.token === null ? '' : ` at completion token ${found.token}`;
-      offenders.push({ promptIndex, sample, what: `${found.what} are not finite${token}` });
+      offenders.push({
+        promptIndex: prompt.promptIndex,
+        sample,
+        what: `${found.what} are not finite${token}`,
+      });
     }
   }
   return offenders;
