@@ -1,7 +1,7 @@
 /** What a run has learnt about how much fits into memory, and how its steps are split to fit. */
 import type { Config } from '../config';
 import { DEFAULT_SLOTS, SlotLimit, untilItFits } from '../sampling';
-import { AcoerError, errorMessage } from '../base/errors';
+import { AcoerError, errorCode, errorMessage } from '../base/errors';
 import { minimum } from '../base/statistics';
 import { packByTokens, sampleTokens, type Tokens } from '../base/packing';
 
@@ -43,14 +43,18 @@ export function lowestLimits(learnt: readonly LearntLimits[]): LearntLimits {
 
 export type MemoryPhase = 'rollout' | 'scoring' | 'training' | 'evaluation';
 
-/** An OUT_OF_MEMORY error that says what to change, in the order in which `acoer plan` advises it. */
+/**
+ * OUT_OF_MEMORY as an error that says what to change, in the order in which `acoer plan` advises it; any other error
+ * unchanged.
+ */
 export function memoryError(
   error: unknown,
   phase: MemoryPhase,
   config: Pick<Config, 'memoryLimitBytes' | 'dtype'>,
   what = '',
   length = phase === 'evaluation' ? 'evalMaxNewTokens' : 'maxCompletionLength',
-): AcoerError {
+): unknown {
+  if (errorCode(error) !== 'OUT_OF_MEMORY') return error;
   const remedies = [
     ...(config.memoryLimitBytes === null ? [] : ['raise memoryLimitBytes']),
     ...(config.dtype === 'bfloat16' ? [] : ['set dtype to bfloat16']),

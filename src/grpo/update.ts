@@ -1,6 +1,5 @@
 /** One optimiser update from a slice of a generated batch. */
 import type { Config } from '../config';
-import { errorCode } from '../base/errors';
 import { entropyThreshold } from '../losses';
 import { shareOf } from '../ranks';
 import { streamSeed } from '../base/rng';
@@ -184,7 +183,6 @@ async function takeStep(
       await beforeStep?.();
       return await policy.step({ learningRate, weightDecay, maxGradNorm });
     } catch (error) {
-      if (errorCode(error) !== 'OUT_OF_MEMORY') throw error;
       throw memoryError(error, 'training', config, ' in the optimiser');
     }
   });

@@ -1,7 +1,6 @@
 /** A run's evaluations: greedy, and sampled at temperature 1 (greedy decoding hides a loss of certainty). */
 import type { Dataset } from '../data';
 import type { Policy } from '../engine/types';
-import { errorCode } from '../base/errors';
 import { answerProblems, summarise, type EvalCompletion } from '../eval';
 import type { Best, EvalKind, EvalPhase, Evaluation, TrainEvent } from '../life/events';
 import type { LoopContext } from '../grpo/context';
@@ -63,7 +62,6 @@ export async function evaluatePolicy(
         emit({ type: 'answer', phase, question, text, correct: verdict.correct, thinkingTokens });
       },
     }).catch((error: unknown) => {
-      if (errorCode(error) !== 'OUT_OF_MEMORY') throw error;
       throw memoryError(error, 'evaluation', config);
     });
     await save(kind, completions);
