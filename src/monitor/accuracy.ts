@@ -1,6 +1,7 @@
 /** The monitor's record of batch accuracies, and whether they fell. Plain JSON. */
 import type { KnownMetrics } from '../base/metric-names';
-import { largestFalls, type Fall } from './change';
+import type { MonitorSettings } from '../config';
+import { largestFalls, type Fall, type Sought } from './change';
 import { withBlock, type History } from './history';
 import { READ } from './names';
 import { noiseOf, noNoise, SHARE, withNoise, type NoiseRecord } from './noise';
@@ -38,9 +39,6 @@ export function withAccuracy(before: AccuracyRecord, metrics: KnownMetrics, grou
   };
 }
 
-/** The smallest fall to look for, as a fraction and in standard errors; null turns it off. */
-export type Least = { drop: number; excess: number } | null;
-
 export interface Falls {
   /** The fall of accuracy, with the thresholds for a collapse and for a warning. */
   collapse: Fall | null;
@@ -50,18 +48,17 @@ export interface Falls {
 }
 
 const ACCURACY = [SHARE.accuracy, SHARE.withAllRight, SHARE.withAnyRight];
-const NEVER = { drop: Infinity, excess: Infinity };
 
-/** How far accuracy fell, and since when. @param fewest minimum number of groups since a fall */
-export function accuracyFalls(
-  record: AccuracyRecord,
-  fewest: number,
-  { collapse, warning, anyRight }: Readonly<Record<keyof Falls, Least>>,
-): Falls {
-  const found = largestFalls(record.history, noiseOf(record.noise), fewest, [
-    { shares: ACCURACY, ...(collapse ?? NEVER) },
-    { shares: ACCURACY, ...(warning ?? NEVER) },
-    { shares: [SHARE.anyRight], ...(anyRight ?? NEVER) },
+/** A fall of at least this fraction and this many standard errors; null turns it off. */
+const sought = (shares: readonly number[], drop: number | null, excess: number | null): Sought =>
+  drop === null || excess === null ? { shares, drop: Infinity, excess: Infinity } : { shares, drop, excess };
+
+/** How far accuracy fell, and since when; none without statistics. */
+export function accuracyFalls(record: AccuracyRecord, settings: MonitorSettings): Falls {
+  const found = largestFalls(record.history, noiseOf(record.noise), settings.spanGroups, [
+    sought(ACCURACY, settings.collapseAccuracyDrop, settings.collapseZ),
+    sought(ACCURACY, settings.warningAccuracyDrop, settings.warningZ),
+    sought([SHARE.anyRight], settings.warningAllWrongRise, settings.warningZ),
   ]);
   return { collapse: found[0]!, warning: found[1]!, anyRight: found[2]! };
 }

@@ -4,7 +4,7 @@
  */
 import type { KnownMetrics } from '../base/metric-names';
 import { HEALTH, type Health } from '../base/types';
-import { accuracyFalls, noAccuracy, withAccuracy, type AccuracyRecord, type Falls } from './accuracy';
+import { accuracyFalls, noAccuracy, withAccuracy, type AccuracyRecord } from './accuracy';
 import { isWarm, moving, NO_AVERAGES, signalEntries, withBatch, type Averages } from './averages';
 import { collapseReason, warningReason, type Known } from './conditions';
 import type { MonitorContext } from './context';
@@ -73,17 +73,6 @@ function nextHealth(
   return null;
 }
 
-/** The falls that the settings look for; none without statistics. */
-function fallsOf(accuracy: AccuracyRecord, settings: MonitorSettings): Falls {
-  const least = (drop: number | null, excess: number | null) =>
-    drop === null || excess === null ? null : { drop, excess };
-  return accuracyFalls(accuracy, settings.spanGroups, {
-    collapse: least(settings.collapseAccuracyDrop, settings.collapseZ),
-    warning: least(settings.warningAccuracyDrop, settings.warningZ),
-    anyRight: least(settings.warningAllWrongRise, settings.warningZ),
-  });
-}
-
 /** The number of groups with parseable references in this line's batch; 0 if the line has no new batch. */
 function newGroups(before: MonitorState, metrics: KnownMetrics, context: MonitorContext): number {
   const { [READ.applied]: applied, [READ.unreadable]: unreadable = 0, [READ.tokens]: tokens } = metrics;
@@ -115,7 +104,7 @@ export function observe(
   if (steps <= 0) return { state: before, change: null };
   const seen = withLine(before, metrics, { settings, context });
   if (!isWarm(seen.averages, settings)) return { state: seen, change: null };
-  const falls = fallsOf(seen.accuracy, settings);
+  const falls = accuracyFalls(seen.accuracy, settings);
   const known: Known = { averages: seen.averages, falls, settings, context };
   const collapse = seen.evaluations.collapse ?? collapseReason(known);
   const warning = warningReason(known);
