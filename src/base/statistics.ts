@@ -57,3 +57,11 @@ export function quantileOfSorted(sorted: ArrayLike<number>, q: number): number {
   const [low, high] = [sorted[below] ?? NaN, sorted[Math.min(below + 1, sorted.length - 1)] ?? NaN];
   return low + (place - below) * (high - low);
 }
+
+/** Two-sided p of a standard normal number (Abramowitz and Stegun, 7.1.26; error below 1.5e-7). */
+export function normalP(z: number): number {
+  const x = Math.abs(z) / Math.SQRT2;
+  const t = 1 / (1 + 0.3275911 * x);
+  const terms = [1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592];
+  return terms.reduce((sum, term) => (sum + term) * t, 0) * Math.exp(-x * x);
+}

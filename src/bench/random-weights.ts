@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { badInput } from '../base/errors';
 import { makeFolders } from '../base/folders';
 import { streamSeed } from '../base/rng';
+import { normalP } from '../base/statistics';
 import { BYTES_PER_ELEMENT, parameterCount, widths } from '../plan/cost';
 import type { NamedShape } from '../plan/shapes';
 import { safetensorsHeader } from '../run/safetensors';
@@ -97,13 +98,8 @@ function normalQuantile(probability: number): number {
   return (low + high) / 2;
 }
 
-/** By the rational approximation of erf 7.1.26 of Abramowitz and Stegun (error below 2e-7). */
 function normalCdf(x: number): number {
-  const z = Math.abs(x) / Math.SQRT2;
-  const t = 1 / (1 + 0.3275911 * z);
-  const series =
-    t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
-  const tail = (series * Math.exp(-z * z)) / 2;
+  const tail = normalP(x) / 2;
   return x < 0 ? tail : 1 - tail;
 }
 

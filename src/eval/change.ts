@@ -1,4 +1,5 @@
 /** The change of accuracy between two evaluations of the same problems: its size and its uncertainty. */
+import { normalP } from '../base/statistics';
 import type { Interval } from './bootstrap';
 import { mcnemarP } from './compare';
 
@@ -23,14 +24,6 @@ export interface Solved {
 }
 
 const Z95 = 1.959963984540054;
-
-/** Two-sided p of a standard normal number (Abramowitz and Stegun, 7.1.26; error below 1.5e-7). */
-function normalP(z: number): number {
-  const x = Math.abs(z) / Math.SQRT2;
-  const t = 1 / (1 + 0.3275911 * x);
-  const terms = [1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592];
-  return terms.reduce((sum, term) => (sum + term) * t, 0) * Math.exp(-x * x);
-}
 
 const around = (difference: number, error: number): Interval => ({
   low: Math.max(-1, difference - Z95 * error),
