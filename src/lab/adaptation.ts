@@ -2,7 +2,7 @@
 import { mean } from '../base/statistics';
 import type { Group } from '../base/types';
 import { answersOf } from './pressure';
-import { groupOf, mixedCorrectCount } from './rollouts';
+import { groupOf } from './rollouts';
 import { observeGroups } from './scoring';
 import type { Adaptation, Study, Subject } from './types';
 
@@ -41,9 +41,9 @@ async function pressureOnCorrect(subject: Subject, state: unknown, batch: Batch)
  */
 export async function adaptationOf(study: Study): Promise<{ adaptation: Adaptation; settled: unknown }> {
   const { population } = study;
-  const mixed = groupOf(population, mixedCorrectCount(population));
+  const mixed = groupOf(population, 'mixed');
   const steady: Batch = [mixed, mixed];
-  const worse: Batch = [mixed, groupOf(population, 0)];
+  const worse: Batch = [mixed, groupOf(population, 'allIncorrect')];
   const settled = await observed(study, study.state, steady, 0, STEPS_BEFORE);
   const pressureAfter = async (batch: Batch): Promise<number> =>
     pressureOnCorrect(study, await observed(study, settled, batch, STEPS_BEFORE, STEPS_AFTER), batch);

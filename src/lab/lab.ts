@@ -120,9 +120,7 @@ function mixedPressureOf({ mixed }: RewardReport['sweeps']): RewardReport['mixed
 
 /** The report on one reward in one state. */
 async function reportOn(study: Study): Promise<Omit<RewardReport, 'name' | 'state' | 'recorded'>> {
-  const { population } = study;
-  const mixedGroup = groupOf(population, mixedCorrectCount(population));
-  const { answers } = await answersOf(study, sceneOf(mixedGroup));
+  const { answers } = await answersOf(study, sceneOf(groupOf(study.population, 'mixed')));
   const sweeps = await mappedInTurn(COMPOSITIONS, (composition) => sweepSpread(study, composition));
   const { curves, signals } = await signalsOf(study);
   const pairs = await mappedInTurn(CLASSES, (kind) => pairPoints(study, kind));
@@ -160,7 +158,7 @@ async function examine(
 /** Opens the chosen rewards, files in their own threads. The caller closes them, also after a failure. */
 async function openChosen(options: LabOptions, settings: LabSettings, opened: BoundReward[]): Promise<void> {
   const names = chosenNames(options);
-  const params = parametersOf(names, { shared: options.params ?? {}, own: options.rewardParams ?? {} });
+  const params = parametersOf(names, options.params ?? {}, options.rewardParams ?? {});
   const { maxLength, timeoutMs } = settings;
   for (const name of names) {
     const file = options.rewardModules?.[name];

@@ -8,10 +8,10 @@
  */
 import { isRecord } from '../base/json';
 import { mean, sampleStd } from '../base/statistics';
-import { groupOf, mixedCorrectCount, sceneOf } from './rollouts';
+import { groupOf, sceneOf } from './rollouts';
 import { scoreScene } from './scoring';
 import type { Group } from '../base/types';
-import type { GroupSpread, LabSettings, LengthWeight, Study, Subject } from './types';
+import type { Composition, GroupSpread, LabSettings, LengthWeight, Study, Subject } from './types';
 
 /** Factors on the current weight. ACOER's alpha starts at 0.02, so they cover its range of 0.01 to 0.50. */
 const WEIGHT_FACTORS: readonly number[] = [0.5, 1, 5, 25];
@@ -80,9 +80,9 @@ export async function lengthWeightsOf(study: Study): Promise<LengthWeight[]> {
   const { population, state } = study;
   const alpha = isRecord(state) && typeof state.alpha === 'number' ? state.alpha : null;
   const factors = alpha === null ? [1] : WEIGHT_FACTORS;
-  const of = (correct: number) => groupSpreads(study, groupOf(population, correct), factors);
-  const allCorrect = await of(population.groupSize);
-  const mixed = await of(mixedCorrectCount(population));
+  const of = (composition: Composition) => groupSpreads(study, groupOf(population, composition), factors);
+  const allCorrect = await of('allCorrect');
+  const mixed = await of('mixed');
   if (allCorrect[0]!.std === 0) return [];
   return factors.map((factor, i) => ({
     factor,

@@ -2,7 +2,7 @@
 import { maximum, mean, sampleStd } from '../base/statistics';
 import type { Group } from '../base/types';
 import { derivatives, stepFor } from './derivative';
-import { byClass, classOf, correctCountOf, groupOf, lengthened, sceneOf, withRollout } from './rollouts';
+import { byClass, classOf, groupOf, lengthened, sceneOf, withRollout } from './rollouts';
 import { scoreScene } from './scoring';
 import type {
   AnswerClass,
@@ -133,7 +133,7 @@ function orderOf(points: readonly SpreadPoint[], kind: AnswerClass): number | nu
 
 /** Measures a group of the population as its lengths converge. */
 export async function sweepSpread(study: Study, composition: Composition): Promise<CompositionSweep> {
-  const group = groupOf(study.population, correctCountOf(composition, study.population));
+  const group = groupOf(study.population, composition);
   const points: SpreadPoint[] = [];
   for (const factor of SPREAD_FACTORS) points.push(await spreadPoint(study, group, factor));
   return { points, order: byClass((kind) => orderOf(points, kind)) };

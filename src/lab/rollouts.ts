@@ -82,17 +82,16 @@ export const sceneOf = (group: Group, step = 0): Scene => ({ batch: [group], own
 export const mixedCorrectCount = ({ accuracy, groupSize }: Population): number =>
   Math.min(Math.max(Math.round(accuracy * groupSize), 1), groupSize - 1);
 
-export function correctCountOf(composition: Composition, population: Population): number {
+function correctCountOf(composition: Composition, population: Population): number {
   if (composition === 'allCorrect') return population.groupSize;
   return composition === 'allIncorrect' ? 0 : mixedCorrectCount(population);
 }
 
-/**
- * A group of `population` with `correctCount` correct answers, which come first; each class shortest first.
- */
-export function groupOf(population: Population, correctCount: number): Group {
+/** A group of `population`: correct answers come first, each class shortest first. */
+export function groupOf(population: Population, composition: Composition): Group {
   const prompt = namedPrompt('lab', 0);
-  const counts = { correct: correctCount, incorrect: population.groupSize - correctCount };
+  const correct = correctCountOf(composition, population);
+  const counts = { correct, incorrect: population.groupSize - correct };
   const drawn = CLASSES.flatMap((kind) => {
     const lengths = population.lengths(kind, counts[kind]);
     return lengths.toSorted((a, b) => a - b).map((length) => ({ kind, length }));

@@ -25,32 +25,21 @@ async function groupRewards(subject: Subject, scene: Scene, group: Group): Promi
   });
 }
 
-/** The rewards that an advantage depends on: with scale `batch` every group's, else its own group's only. */
-async function scaledTogether(
-  subject: Subject,
-  scene: Scene,
-): Promise<{ rewards: Float64Array; start: number }> {
+/** Scores the scene's own group. @throws REWARD_FAILED naming the reward and the answer */
+export async function scoreScene(subject: Subject, scene: Scene): Promise<Scored> {
+  const { scale, epsilon } = subject.settings;
   const own = scene.batch[scene.own]!;
-  if (subject.settings.scale !== 'batch') {
-    return { rewards: await groupRewards(subject, scene, own), start: 0 };
-  }
-  if (scene.batch.some((group) => group.rollouts.length !== own.rollouts.length)) {
+  const size = own.rollouts.length;
+  // With scale `batch` an advantage depends on every group's rewards, else on its own group's only.
+  const [groups, place] = scale === 'batch' ? [scene.batch, scene.own] : [[own], 0];
+  if (groups.some(({ rollouts }) => rollouts.length !== size)) {
     throw badInput(
       `The groups of step ${scene.step} differ in size, so advantages cannot be scaled by the batch; choose scale group or none.`,
     );
   }
-  const parts = await Promise.all(scene.batch.map((group) => groupRewards(subject, scene, group)));
-  return {
-    rewards: Float64Array.from(parts.flatMap((part) => [...part])),
-    start: scene.own * own.rollouts.length,
-  };
-}
-
-/** Scores the scene's own group. @throws REWARD_FAILED naming the reward and the answer */
-export async function scoreScene(subject: Subject, scene: Scene): Promise<Scored> {
-  const { scale, epsilon } = subject.settings;
-  const size = scene.batch[scene.own]!.rollouts.length;
-  const { rewards, start } = await scaledTogether(subject, scene);
+  const parts = await Promise.all(groups.map((group) => groupRewards(subject, scene, group)));
+  const rewards = Float64Array.from(parts.flatMap((part) => [...part]));
+  const start = place * size;
   const of = (epsilon: number) => computeAdvantages(rewards, size, scale, epsilon);
   const advantages = of(epsilon);
   const cut = (values: Float64Array) => values.subarray(start, start + size);
@@ -58,7 +47,7 @@ export async function scoreScene(subject: Subject, scene: Scene): Promise<Scored
     rewards: cut(rewards),
     advantages: cut(advantages.values),
     advantagesNoEpsilon: epsilon === 0 ? cut(advantages.values) : cut(of(0).values),
-    zeroVariance: advantages.zeroVariance[start / size]!,
+    zeroVariance: advantages.zeroVariance[place]!,
   };
 }
 

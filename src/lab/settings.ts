@@ -14,18 +14,17 @@ function unknownName(kind: string, name: string, known: readonly string[]): Acoe
   return badUsage(message);
 }
 
-export interface Parameters {
-  /** Applied to every chosen reward that has a parameter of that name. */
-  shared: Values;
-  /** Parameters of single rewards, by reward name. */
-  own: Readonly<Record<string, Values>>;
-}
-
 /**
  * The parameters to bind each reward with. Throws BAD_CONFIG for a shared parameter that no reward has, or a
  * reward that was not chosen.
+ * @param shared applied to every chosen reward that has a parameter of that name
+ * @param own parameters of single rewards, by reward name
  */
-export function parametersOf(names: readonly string[], { shared, own }: Parameters): Record<string, Values> {
+export function parametersOf(
+  names: readonly string[],
+  shared: Values,
+  own: Readonly<Record<string, Values>>,
+): Record<string, Values> {
   const stranger = Object.keys(own).find((name) => !names.includes(name));
   if (stranger !== undefined) {
     const message = `rewardParams.${stranger}: that reward is not among the chosen ones${didYouMean(stranger, names)}`;

@@ -1,17 +1,7 @@
 /** How one answer's reward depends on its length, from 0 to the limit, and what kind of signal that is. */
 import { derivatives, stepFor } from './derivative';
 import { answersOf } from './pressure';
-import {
-  byClass,
-  classOf,
-  correctCountOf,
-  groupOf,
-  lengthened,
-  mappedInTurn,
-  mixedCorrectCount,
-  sceneOf,
-  withRollout,
-} from './rollouts';
+import { byClass, classOf, groupOf, lengthened, mappedInTurn, sceneOf, withRollout } from './rollouts';
 import { scoreScene } from './scoring';
 import {
   CLASSES,
@@ -37,7 +27,7 @@ const SAME_REWARD = 1e-12;
 
 /** The answer in the middle of one class in the mixed group. */
 function middleAnswer(population: Population, kind: AnswerClass): { scene: Scene; index: number } {
-  const group = groupOf(population, mixedCorrectCount(population));
+  const group = groupOf(population, 'mixed');
   const members = group.rollouts.flatMap((rollout, i) => (classOf(rollout) === kind ? [i] : []));
   return { scene: sceneOf(group), index: members[Math.floor(members.length / 2)]! };
 }
@@ -69,10 +59,9 @@ async function lengthCurve(study: Study, kind: AnswerClass): Promise<LengthCurve
 
 /** Whether the reward has a slope at some answer of each class, in any composition. */
 async function activeClasses(study: Study): Promise<Record<AnswerClass, boolean>> {
-  const { population } = study;
   const active = byClass(() => false);
   for (const composition of COMPOSITIONS) {
-    const scene = sceneOf(groupOf(population, correctCountOf(composition, population)));
+    const scene = sceneOf(groupOf(study.population, composition));
     const { answers } = await answersOf(study, scene);
     for (const { correct, rewardSlope } of answers) {
       if (rewardSlope !== 0) active[correct ? 'correct' : 'incorrect'] = true;
