@@ -2,20 +2,15 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { NativeTensorTable } from '../engine/binding';
-import { TARGET_MODULES, type LoraMatrix, type TargetModule } from '../engine/types';
+import { TARGET_MODULES, type LoraMatrix, type LoraOptions, type TargetModule } from '../engine/types';
 import { shownJson } from '../base/json';
 import { configuredMatrices, moduleName, type Configured, type TargetFields } from './adapter-targets';
 import { flag, number, parseFields } from './config-file';
 import { badFile, readJson } from './files';
 import { openFilesAs } from './tensor-files';
 
-export interface AdapterShape {
-  /** Rank and alpha of the matrices for which no pattern sets others. */
-  rank: number;
-  alpha: number;
-  /** Scaled by alpha / sqrt(rank) instead of alpha / rank. */
-  rslora: boolean;
-  dropout: number;
+/** `rank` and `alpha` are those of the matrices for which no pattern sets others. */
+export interface AdapterShape extends Required<Pick<LoraOptions, 'rank' | 'alpha' | 'rslora' | 'dropout'>> {
   /** The modules that are adapted, in one layer at least. */
   targetModules: TargetModule[];
   /** What is adapted, by layer. */

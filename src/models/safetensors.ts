@@ -7,7 +7,7 @@ import type { NativeStoredTensor } from '../engine/binding';
 import { isRecord, shownJson } from '../base/json';
 import { parseJson } from './files';
 
-type TensorPlace = Omit<NativeStoredTensor, 'file'>;
+export type TensorPlace = Omit<NativeStoredTensor, 'file'>;
 
 /** Enough for 5,000 tensors with long names. A header is parsed in one go, which blocks the event loop. */
 const MAX_HEADER_BYTES = 1 << 20;

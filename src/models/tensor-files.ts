@@ -33,7 +33,7 @@ export class TensorFiles implements AsyncDisposable {
     }
     for (const place of places) {
       const name = names(place.name);
-      if (name !== null) tensors.push({ ...place, name, file: files.length } satisfies NativeStoredTensor);
+      if (name !== null) tensors.push({ ...place, name, file: files.length });
     }
     files.push({ descriptor: file.fd, path });
   }
