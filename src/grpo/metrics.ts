@@ -2,12 +2,7 @@
 import type { MemoryReport } from '../engine/types';
 import type { SequenceMeasures } from '../losses';
 import { AcoerError, errorMessage } from '../base/errors';
-import {
-  isReservedMetric,
-  type KnownMetrics,
-  type MetricName,
-  type MetricWriter,
-} from '../base/metric-names';
+import { isReservedMetric, type KnownMetrics, type MetricWriter } from '../base/metric-names';
 import type { Group, Rollout, StepMetrics } from '../base/types';
 import type { GenerationBatch } from './batch';
 import { isRecord, shownJson } from '../base/json';
@@ -24,11 +19,6 @@ const share = (rollouts: readonly Rollout[], holds: (rollout: Rollout) => boolea
 const isCorrect = (rollout: Rollout) => rollout.verdict.correct;
 const isWrong = (rollout: Rollout) => !rollout.verdict.correct;
 const thinkingLength = (rollout: Rollout) => rollout.thinkingTokens;
-
-/** Sets `name` unless there was nothing to average. */
-function setMean(metrics: KnownMetrics, name: MetricName, values: readonly number[]): void {
-  if (values.length > 0) metrics[name] = mean(values);
-}
 
 function completionMetrics(rollouts: readonly Rollout[]): KnownMetrics {
   const lengths = rollouts.map((rollout) => rollout.totalTokens);
@@ -52,7 +42,7 @@ function accuracyMetrics(batch: GenerationBatch, rollouts: readonly Rollout[]): 
   const groups = batch.groups.filter(isGraded).map((group) => group.rollouts);
   const groupShare = (holds: (group: readonly Rollout[]) => boolean) =>
     groups.filter(holds).length / Math.max(1, groups.length);
-  const metrics: KnownMetrics = {
+  return {
     'accuracy/mean': share(groups.flat(), isCorrect),
     'accuracy/groups_all_correct': groupShare((group) => group.every(isCorrect)),
     'accuracy/groups_all_wrong': groupShare((group) => !group.some(isCorrect)),
@@ -64,20 +54,19 @@ function accuracyMetrics(batch: GenerationBatch, rollouts: readonly Rollout[]): 
     'thinking/later_blocks_mean': mean(rollouts.map((rollout) => rollout.laterThinkingTokens ?? NaN)),
     'thinking/max': maximum(rollouts.map(thinkingLength)),
     'thinking/closed_ratio': share(rollouts, (rollout) => rollout.thinkingClosed),
+    'thinking/correct_mean': mean(rollouts.filter(isCorrect).map(thinkingLength)),
+    'thinking/wrong_mean': mean(rollouts.filter(isWrong).map(thinkingLength)),
   };
-  setMean(metrics, 'thinking/correct_mean', rollouts.filter(isCorrect).map(thinkingLength));
-  setMean(metrics, 'thinking/wrong_mean', rollouts.filter(isWrong).map(thinkingLength));
-  return metrics;
 }
 
-/** The mean std of `value` within groups, over the completions for which `holds`; null without a group of two. */
+/** The mean std of `value` within groups, over the completions for which `holds`; NaN without a group of two. */
 function spread(
   groups: readonly Group[],
   holds: (rollout: Rollout) => boolean,
   value: (rollout: Rollout) => number,
-): number | null {
+): number {
   const kept = groups.map(({ rollouts }) => rollouts.filter(holds)).filter((rollouts) => rollouts.length > 1);
-  return kept.length === 0 ? null : mean(kept.map((rollouts) => sampleStd(rollouts.map(value))));
+  return mean(kept.map((rollouts) => sampleStd(rollouts.map(value))));
 }
 
 /**
@@ -90,8 +79,10 @@ export function groupMetrics({
   state,
 }: Pick<GenerationBatch, 'groups' | 'advantages' | 'state'>): KnownMetrics {
   const graded = groups.filter(isGraded);
-  const brevity = brevityShare(groups, advantages);
-  const found: { [Name in MetricName]?: number | null } = {
+  return {
+    'advantages/min': minimum(advantages.values),
+    'advantages/max': maximum(advantages.values),
+    'advantages/same_verdict_share': sameVerdictShare(groups, advantages),
     'accuracy/group_std': spread(
       graded,
       () => true,
@@ -101,15 +92,8 @@ export function groupMetrics({
     'thinking/correct_group_std': spread(graded, isCorrect, thinkingLength),
     'thinking/wrong_group_std': spread(graded, isWrong, thinkingLength),
     // A rollback lowers the pressure, and with it how much brevity pays.
-    'advantages/brevity': brevity && brevity * state.eased.pressure,
+    'advantages/brevity': (brevityShare(groups, advantages) ?? NaN) * state.eased.pressure,
   };
-  const metrics: KnownMetrics = {
-    'advantages/min': minimum(advantages.values),
-    'advantages/max': maximum(advantages.values),
-    'advantages/same_verdict_share': sameVerdictShare(groups, advantages),
-  };
-  for (const [name, value] of Object.entries(found)) if (value !== null) metrics[name as MetricName] = value;
-  return metrics;
 }
 
 function rewardMetrics(batch: GenerationBatch): KnownMetrics {
@@ -158,7 +142,7 @@ function addOwn(
   );
 }
 
-/** Metrics of the generated batch; every update made from it repeats them. */
+/** Metrics of the generated batch, NaN where there was nothing to measure; every update made from it repeats them. */
 export function generationMetrics(context: LoopContext, batch: GenerationBatch): StepMetrics {
   const rollouts = batch.groups.flatMap((group) => group.rollouts);
   const known: KnownMetrics = {
