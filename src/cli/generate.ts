@@ -3,7 +3,14 @@ import type { Command } from 'commander';
 import type { SamplingOptions } from '../engine/types';
 import { AcoerError, badUsage, errorCode } from '../base/errors';
 import { streamSeed } from '../base/rng';
-import { type Completion, EngineSampler, type SamplePrompt, SlotLimit } from '../sampling';
+import {
+  type Completion,
+  EngineSampler,
+  type Piece,
+  type SamplePrompt,
+  SlotLimit,
+  windows,
+} from '../sampling';
 import { loadTokenizer, LostCharacters, type Tokenizer } from '../tokenizer';
 import { addEngineOptions, addModelOptions, integer, number, repeatable } from './command';
 import { interruptible } from './interrupt';
@@ -12,9 +19,6 @@ import { printable } from '../base/printable';
 import { chatPrompt, promptReader, type PromptLine } from './prompts';
 import { checkTokenizer, withModel, type ModelFlags, type ModelSession } from './session';
 import { printJsonLine, printNote } from './output';
-
-/** Sequences passed to the engine per call: enough to keep every slot busy, few enough to hold in memory. */
-const WINDOW_SEQUENCES = 1024;
 
 interface GenerateFlags extends ModelFlags, SamplingOptions {
   samples: number;
@@ -35,35 +39,6 @@ interface Output extends Pick<
 }
 
 type Prompts = AsyncIterable<PromptLine> | readonly PromptLine[];
-
-/** Some or all of a prompt's samples. */
-interface Piece {
-  index: number;
-  prompt: PromptLine;
-  firstSample: number;
-  numSamples: number;
-}
-
-/** Pieces in order, grouped into windows of at most WINDOW_SEQUENCES sequences. */
-async function* windows(prompts: Prompts, samples: number): AsyncGenerator<Piece[]> {
-  let pieces: Piece[] = [];
-  let room = WINDOW_SEQUENCES;
-  let index = 0;
-  for await (const prompt of prompts) {
-    for (let firstSample = 0; firstSample < samples;) {
-      const numSamples = Math.min(room, samples - firstSample);
-      pieces.push({ index, prompt, firstSample, numSamples });
-      firstSample += numSamples;
-      room -= numSamples;
-      if (room > 0) continue;
-      yield pieces;
-      pieces = [];
-      room = WINDOW_SEQUENCES;
-    }
-    index++;
-  }
-  if (pieces.length > 0) yield pieces;
-}
 
 function stopIds(tokenizer: Tokenizer, stops: readonly string[]): Int32Array {
   const extra = stops.map((stop) => {
@@ -90,13 +65,12 @@ function generator(
   const results = new InOrder(write);
   const slots = new SlotLimit();
   const sampler = new EngineSampler({ model, policy, tokenizer, slots: () => slots });
-  const wanted = ({ index, prompt: { ids, thinkOpened }, firstSample, numSamples }: Piece): SamplePrompt => ({
-    ids: Int32Array.from(ids),
-    thinkOpened,
-    numSamples,
-    firstSample,
+  const wanted = ({ index, prompt, ...rest }: Piece<PromptLine>): SamplePrompt => ({
+    ...rest,
+    ids: Int32Array.from(prompt.ids),
+    thinkOpened: prompt.thinkOpened,
     seed: streamSeed(seed, 'generate', index),
-    maxNewTokens: Math.min(maxNewTokens, model.info.maxPositions - ids.length),
+    maxNewTokens: Math.min(maxNewTokens, model.info.maxPositions - prompt.ids.length),
   });
   return async (prompts, signal) => {
     for await (const pieces of windows(prompts, samples)) {

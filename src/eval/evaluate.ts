@@ -12,10 +12,12 @@ import {
   DecodeTracker,
   type Decoding,
   EngineSampler,
+  type Piece,
   sampleChecked,
   type SamplePrompt,
   type SampleProgress,
   SlotLimit,
+  windows,
 } from '../sampling';
 import {
   givenTokenizer,
@@ -89,35 +91,7 @@ export interface EvalOptions {
   onCompletion?: (completion: EvalCompletion) => void;
 }
 
-/** Sequences per engine call: enough to keep every slot busy, few enough to hold in memory. */
-const WINDOW_SEQUENCES = 1024;
-
-/** Some or all of the answers to one problem. */
-interface Piece {
-  index: number;
-  firstSample: number;
-  numSamples: number;
-}
-
-const answerKey = ({ index, sample }: { index: number; sample: number }): string => `${index} ${sample}`;
-
-/** The missing answers in order, grouped into windows. */
-function* windows(total: number, samples: number, finished: ReadonlySet<string>): Generator<Piece[]> {
-  let pieces: Piece[] = [];
-  let size = 0;
-  for (let index = 0; index < total; index++) {
-    for (let sample = 0; sample < samples; sample++) {
-      if (finished.has(answerKey({ index, sample }))) continue;
-      const last = pieces.at(-1);
-      if (last?.index === index && last.firstSample + last.numSamples === sample) last.numSamples++;
-      else pieces.push({ index, firstSample: sample, numSamples: 1 });
-      if (++size < WINDOW_SEQUENCES) continue;
-      yield pieces;
-      [pieces, size] = [[], 0];
-    }
-  }
-  if (size > 0) yield pieces;
-}
+const answerKey = (index: number, sample: number): string => `${index} ${sample}`;
 
 /** A copy: a substring of a completion would keep the whole text in memory. */
 const own = (text: string | null): string | null =>
@@ -298,7 +272,9 @@ export async function answerProblems(given: EvalOptions): Promise<EvalRow[]> {
   faults.forEach(onWarning);
   const total = problems * samples;
   const evaluator = new Evaluator(options, total);
-  for (const pieces of windows(problems, samples, new Set(finished.map(answerKey)))) {
+  const done = new Set(finished.map(({ index, sample }) => answerKey(index, sample)));
+  const isDone = (index: number, sample: number) => done.has(answerKey(index, sample));
+  for await (const pieces of windows(new Array(problems).keys(), samples, isDone)) {
     await evaluator.window(pieces);
     if (options.signal?.aborted === true) break;
   }

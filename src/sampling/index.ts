@@ -10,3 +10,4 @@ export {
   type Sampler,
   type SampleSettings,
 } from './sampler';
+export { type Piece, windows } from './windows';
