@@ -92,11 +92,6 @@ void EngineThread::close() {
   wake_.notify_one();
 }
 
-bool EngineThread::closed() const {
-  std::lock_guard lock(mutex_);
-  return closed_;
-}
-
 void EngineThread::stop() {
   {
     std::lock_guard lock(liveMutex());

@@ -39,7 +39,6 @@ class EngineThread {
   // Accepts no more jobs and cancels the running and the queued ones. Does not wait for the thread
   // to end.
   void close();
-  bool closed() const;
   // Calls close() and waits for the thread to end. Idempotent.
   void stop();
 
@@ -51,7 +50,7 @@ class EngineThread {
   bool next(Job& job);
 
   const int threads_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Job> waiting_;
   std::shared_ptr<Cancel> running_;
