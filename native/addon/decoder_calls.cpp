@@ -40,8 +40,9 @@ Pack runDecoder(DecoderArgs args, CallContext& call) {
     return arrivalsOf(args.inbox->take(wait, call.cancel), call.session);
   };
   args.open.onRefused = [&call](int64_t request, const EngineError& error) {
-    call.emit([request, failure = Failure{errorCodeName(error.code()), error.what(), {}}](
-                  Napi::Env env) { return refusedEvent(env, request, toError(env, failure)); });
+    call.emit([request, error](Napi::Env env) {
+      return refusedEvent(env, request, toError(env, error));
+    });
   };
   args.options.onTokens = [&call](NewTokens&& tokens) { call.emit(packed(std::move(tokens))); };
   const auto emit = [&call](GeneratedSequence&& sequence) {

@@ -1,41 +1,78 @@
 #include "runner.h"
 
+#include <c10/util/Exception.h>
+
+#include <new>
+
+#include "base/memory.h"
+#include "kernels/gpu/kernels.h"
+
 namespace acoer {
 namespace {
 
-Failure disposedFailure() {
-  return {errorCodeName(ErrorCode::kDisposed),
-          "the engine was disposed; create a new one with createEngine()"};
+EngineError disposedError() {
+  return {ErrorCode::kDisposed, "the engine was disposed; create a new one with createEngine()"};
 }
 
-// Describes the exception being handled on the engine thread. After running out of memory, the
-// memory that the call has freed is returned to the system first, so that a smaller call can
-// succeed.
-Failure failureOnEngine(const Session& session) {
-  const Failure failure = currentFailure();
-  if (failure.code != errorCodeName(ErrorCode::kOutOfMemory)) return failure;
+// Behind its first line libtorch explains how to debug its own kernels.
+std::string describeAcceleratorError(const c10::AcceleratorError& error) {
+  const std::string text = error.what_without_backtrace();
+  const std::string advice = afterFatalGpuError(error.get_error_code());
+  return advice.empty() ? text : text.substr(0, text.find('\n')) + advice;
+}
+
+// Translates the exception being handled, whatever it is; call it only inside a catch block.
+EngineError currentError() {
+  const bool memory = handlingOutOfMemory();
+  const auto describe = [memory](ErrorCode otherwise, const std::string& message) {
+    return memory ? EngineError(ErrorCode::kOutOfMemory, "out of memory: " + message)
+                  : EngineError(otherwise, message);
+  };
+  try {
+    throw;
+  } catch (const EngineError& error) {
+    return error;
+  } catch (const c10::AcceleratorError& error) {
+    return describe(ErrorCode::kDevice, describeAcceleratorError(error));
+  } catch (const c10::Error& error) {
+    return describe(ErrorCode::kInternal, error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    return describe(ErrorCode::kOutOfMemory,
+                    "the machine does not have enough memory for this call");
+  } catch (const std::exception& error) {
+    return {ErrorCode::kInternal, error.what()};
+  } catch (...) {
+    return {ErrorCode::kInternal, "native code threw something that is not an exception"};
+  }
+}
+
+// The same on the engine thread. After running out of memory, the memory that the call has freed is
+// returned to the system first, so that a smaller call can succeed.
+EngineError errorOnEngine(const Session& session) {
+  const EngineError error = currentError();
+  if (error.code() != ErrorCode::kOutOfMemory) return error;
   try {
     releaseFreedMemory(session.device());
-    return failure;
+    return error;
   } catch (...) {
-    return currentFailure();  // the device itself failed, which matters more
+    return currentError();  // the device itself failed, which matters more
   }
 }
 
 }  // namespace
 
-Napi::Error toError(Napi::Env env, const Failure& failure) {
-  Napi::Error error = Napi::Error::New(env, failure.message);
-  error.Set("code", Napi::String::New(env, failure.code));
-  if (failure.place) {
+Napi::Error toError(Napi::Env env, const EngineError& error) {
+  Napi::Error jsError = Napi::Error::New(env, error.what());
+  jsError.Set("code", Napi::String::New(env, errorCodeName(error.code())));
+  if (const auto& place = error.place()) {
     const auto number = [env](int64_t value) {
       return Napi::Number::New(env, static_cast<double>(value));
     };
-    error.Set("request", number(failure.place->request));
-    error.Set("sample", number(failure.place->sample));
-    error.Set("token", number(failure.place->token));
+    jsError.Set("request", number(place->request));
+    jsError.Set("sample", number(place->sample));
+    jsError.Set("token", number(place->token));
   }
-  return error;
+  return jsError;
 }
 
 Napi::Value guarded(Napi::Env env, const std::function<Napi::Value()>& body) {
@@ -44,7 +81,7 @@ Napi::Value guarded(Napi::Env env, const std::function<Napi::Value()>& body) {
   } catch (const Napi::Error&) {
     throw;
   } catch (...) {
-    throw toError(env, currentFailure());
+    throw toError(env, currentError());
   }
 }
 
@@ -77,7 +114,7 @@ void Runner::onEnvironmentCleanup(void* data) {
 Napi::Value Runner::start(const Napi::Object& owner, const std::function<Request()>& unpack) {
   auto deferred = Napi::Promise::Deferred::New(env_);
   try {
-    if (closed()) throw toError(env_, disposedFailure());
+    if (closed()) throw disposedError();
     Request request = unpack();
     const uint64_t call = nextCall_++;
     std::shared_ptr<std::atomic<bool>> reporting;
@@ -98,7 +135,7 @@ Napi::Value Runner::start(const Napi::Object& owner, const std::function<Request
   } catch (const Napi::Error& error) {
     deferred.Reject(error.Value());
   } catch (...) {
-    deferred.Reject(toError(env_, currentFailure()).Value());
+    deferred.Reject(toError(env_, currentError()).Value());
   }
   return deferred.Promise();
 }
@@ -118,9 +155,7 @@ void Runner::runOnEngine(uint64_t call, const Work& work, CallContext context) {
     Pack pack = work(context);
     send({.kind = Message::Kind::kResult, .call = call, .pack = std::move(pack)});
   } catch (...) {
-    send({.kind = Message::Kind::kFailure,
-          .call = call,
-          .failure = failureOnEngine(context.session)});
+    send({.kind = Message::Kind::kFailure, .call = call, .error = errorOnEngine(context.session)});
   }
 }
 
@@ -165,7 +200,7 @@ void Runner::tell(Napi::Env env, Pending& pending, const Napi::FunctionReference
   } catch (const Napi::Error& error) {
     pending.thrown = error;
   } catch (...) {
-    pending.thrown = toError(env, currentFailure());
+    pending.thrown = toError(env, currentError());
   }
   if (pending.thrown) pending.cancel->request();
 }
@@ -179,15 +214,13 @@ void Runner::settle(Napi::Env env, Message& message) {
     } else if (message.kind == Message::Kind::kResult) {
       pending.deferred.Resolve(message.pack(env));
     } else {
-      const bool byDispose =
-          closed() && message.failure.code == errorCodeName(ErrorCode::kCancelled);
-      pending.deferred.Reject(
-          toError(env, byDispose ? disposedFailure() : message.failure).Value());
+      const bool byDispose = closed() && message.error->code() == ErrorCode::kCancelled;
+      pending.deferred.Reject(toError(env, byDispose ? disposedError() : *message.error).Value());
     }
   } catch (const Napi::Error& error) {
     pending.deferred.Reject(error.Value());
   } catch (...) {
-    pending.deferred.Reject(toError(env, currentFailure()).Value());
+    pending.deferred.Reject(toError(env, currentError()).Value());
   }
   letGoWhenIdle();
 }

@@ -11,7 +11,6 @@
 #include <optional>
 
 #include "engine_thread.h"
-#include "failure.h"
 #include "session.h"
 
 namespace acoer {
@@ -67,7 +66,7 @@ class Runner {
     enum class Kind { kEvent, kProgress, kResult, kFailure, kEnded } kind;
     uint64_t call = 0;
     Pack pack{};
-    Failure failure{};
+    std::optional<EngineError> error{};
   };
   static void receive(Napi::Env env, Napi::Function, Runner* runner, Message* message);
   using Channel = Napi::TypedThreadSafeFunction<Runner, Message, receive>;
@@ -96,9 +95,9 @@ class Runner {
   std::unique_ptr<EngineThread> thread_;
 };
 
-// A JavaScript Error with `code`, and with `request`, `sample` and `token` if the failure has a
+// A JavaScript Error with `code`, and with `request`, `sample` and `token` if the error has a
 // place.
-Napi::Error toError(Napi::Env env, const Failure& failure);
+Napi::Error toError(Napi::Env env, const EngineError& error);
 
 // For synchronous methods: an exception from `body` becomes a JavaScript exception with a `code`.
 Napi::Value guarded(Napi::Env env, const std::function<Napi::Value()>& body);
