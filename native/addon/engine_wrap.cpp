@@ -18,11 +18,9 @@ Napi::Function EngineWrap::define(Napi::Env env) {
       InstanceMethod<&EngineWrap::cancelRequest>("cancelRequest"),
       InstanceMethod<&EngineWrap::closeDecoder>("closeDecoder"),
   };
-  for (const auto* calls : {&kModelCalls, &kPolicyCalls}) {
-    for (const EngineCall& call : *calls) {
-      methods.push_back(InstanceMethod(call.name, &EngineWrap::call, napi_default,
-                                       const_cast<EngineCall*>(&call)));
-    }
+  for (const EngineCall& call : kEngineCalls) {
+    methods.push_back(
+        InstanceMethod(call.name, &EngineWrap::call, napi_default, const_cast<EngineCall*>(&call)));
   }
   return DefineClass(env, "Engine", methods);
 }

@@ -17,8 +17,7 @@ struct EngineCall {
   const char* name;
   Request (*unpack)(const Info& info, const Fields& args);
 };
-extern const std::vector<EngineCall> kModelCalls;   // model_calls.cpp
-extern const std::vector<EngineCall> kPolicyCalls;  // policy_calls.cpp
+extern const std::vector<EngineCall> kEngineCalls;  // calls.cpp
 
 class EngineWrap : public Napi::ObjectWrap<EngineWrap> {
  public:

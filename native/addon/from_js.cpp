@@ -58,6 +58,16 @@ RopeScaling readRopeScaling(const Fields& fields) {
   return scaling;
 }
 
+Target targetNamed(const std::string& name, const std::string& where) {
+  const auto found = std::find(kTargetNames.begin(), kTargetNames.end(), name);
+  if (found == kTargetNames.end()) {
+    fail(ErrorCode::kBadArgument, where, " names \"", name,
+         "\"; LoRA adapts q_proj, k_proj, v_proj, o_proj, gate_proj, "
+         "up_proj and down_proj");
+  }
+  return static_cast<Target>(found - kTargetNames.begin());
+}
+
 }  // namespace
 
 std::optional<int64_t> readHandle(const Fields& fields, const char* key) {
@@ -83,20 +93,6 @@ std::optional<DropoutKey> readDropout(const Fields& fields) {
   if (fields.isNull("dropoutSeed")) return std::nullopt;
   return DropoutKey{fields.seed("dropoutSeed")};
 }
-
-namespace {
-
-Target targetNamed(const std::string& name, const std::string& where) {
-  const auto found = std::find(kTargetNames.begin(), kTargetNames.end(), name);
-  if (found == kTargetNames.end()) {
-    fail(ErrorCode::kBadArgument, where, " names \"", name,
-         "\"; LoRA adapts q_proj, k_proj, v_proj, o_proj, gate_proj, "
-         "up_proj and down_proj");
-  }
-  return static_cast<Target>(found - kTargetNames.begin());
-}
-
-}  // namespace
 
 PolicyOptions readPolicyOptions(const Fields& fields) {
   PolicyOptions options;
