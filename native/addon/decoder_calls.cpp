@@ -114,7 +114,7 @@ Pack runDecoder(DecoderArgs args, CallContext& call) {
 }  // namespace
 
 Napi::Value EngineWrap::openDecoder(const Info& info) {
-  return start(info, [this, &info] {
+  return runner_->start(info.This(), [this, &info] {
     const Fields fields(info[0], "args");
     DecoderArgs args{.model = fields.count("model"), .policies = fields.handles("policies")};
     args.open.positions = fields.integer("positions");

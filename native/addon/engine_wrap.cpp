@@ -49,13 +49,9 @@ void EngineWrap::account(int64_t bytes) {
   accountedBytes_ = bytes;
 }
 
-Napi::Value EngineWrap::start(const Info& info, const std::function<Request()>& unpack) {
-  return runner_->start(info.This().As<Napi::Object>(), unpack);
-}
-
 Napi::Value EngineWrap::call(const Info& info) {
   const auto* called = static_cast<const EngineCall*>(info.Data());
-  return start(info, [&] {
+  return runner_->start(info.This(), [&] {
     Request request = called->unpack(info, Fields(info[0], "args"));
     if (!request.changesMemory) return request;
     request.work = [this, work = std::move(request.work)](CallContext& call) -> Pack {
@@ -77,7 +73,7 @@ Napi::Value EngineWrap::deviceInfo(const Info& info) {
 }
 
 Napi::Value EngineWrap::memory(const Info& info) {
-  return start(info, [] {
+  return runner_->start(info.This(), [] {
     return Request{.work = [](CallContext& call) {
       return packed(MemoryFacts{call.session.bytes(), processMemory(),
                                 deviceFacts(call.session.device()), call.session.tensorMemory()});
@@ -95,7 +91,7 @@ Napi::Value EngineWrap::cancel(const Info& info) {
 
 Napi::Value EngineWrap::dispose(const Info& info) {
   account(0);
-  return runner_->dispose(info.This().As<Napi::Object>());
+  return runner_->dispose(info.This());
 }
 
 }  // namespace acoer

@@ -39,7 +39,6 @@ class EngineWrap : public Napi::ObjectWrap<EngineWrap> {
 
   // Runs the EngineCall in `info`'s data.
   Napi::Value call(const Info& info);
-  Napi::Value start(const Info& info, const std::function<Request()>& unpack);
   // Tells V8 how much native memory this object keeps alive. Otherwise a forgotten engine would
   // look a few bytes large to the garbage collector.
   void account(int64_t bytes);

@@ -111,7 +111,7 @@ void Runner::onEnvironmentCleanup(void* data) {
   runner->state_ = State::kClosed;
 }
 
-Napi::Value Runner::start(const Napi::Object& owner, const std::function<Request()>& unpack) {
+Napi::Value Runner::start(Napi::Value owner, const std::function<Request()>& unpack) {
   auto deferred = Napi::Promise::Deferred::New(env_);
   try {
     if (closed()) throw disposedError();
@@ -225,7 +225,7 @@ void Runner::settle(Napi::Env env, Message& message) {
   letGoWhenIdle();
 }
 
-Napi::Value Runner::dispose(const Napi::Object& owner) {
+Napi::Value Runner::dispose(Napi::Value owner) {
   auto deferred = Napi::Promise::Deferred::New(env_);
   if (state_ == State::kClosed) {
     deferred.Resolve(env_.Undefined());
@@ -248,9 +248,9 @@ void Runner::onEnded(Napi::Env env) {
   letGoWhenIdle();
 }
 
-void Runner::hold(const Napi::Object& owner) {
+void Runner::hold(Napi::Value owner) {
   if (!owner_.IsEmpty()) return;
-  owner_ = Napi::Persistent(owner);
+  owner_ = Napi::Persistent(owner.As<Napi::Object>());
   channel_.Ref(env_);
 }
 

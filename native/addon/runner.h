@@ -46,12 +46,12 @@ class Runner {
   ~Runner();
 
   // Runs `unpack` now and the work it returns later. An exception from either rejects the promise.
-  Napi::Value start(const Napi::Object& owner, const std::function<Request()>& unpack);
+  Napi::Value start(Napi::Value owner, const std::function<Request()>& unpack);
   void cancel(int64_t job) { thread_->cancel(job); }
   bool closed() const { return state_ != State::kOpen; }
   // Cancels all calls, frees everything on the engine thread, and resolves once that thread has
   // ended.
-  Napi::Value dispose(const Napi::Object& owner);
+  Napi::Value dispose(Napi::Value owner);
 
  private:
   enum class State { kOpen, kClosing, kClosed };
@@ -80,7 +80,7 @@ class Runner {
                    const Pack& pack);
   void settle(Napi::Env env, Message& message);
   void onEnded(Napi::Env env);
-  void hold(const Napi::Object& owner);
+  void hold(Napi::Value owner);
   void letGoWhenIdle();
   // The environment is being torn down: cancel, join the thread, and never touch JavaScript again.
   static void onEnvironmentCleanup(void* runner);
