@@ -168,24 +168,19 @@ std::string cudaVersion() {
 }
 
 DeviceFacts deviceFacts(c10::Device device) {
-  DeviceFacts facts{.device = device.str(), .name = device.str()};
+  const std::string id = device.str();
   if (device.is_cpu()) {
-    facts.name = processorName();
-    const MachineMemory memory = machineMemory();
-    facts.totalBytes = memory.totalBytes;
-    facts.freeBytes = memory.freeBytes;
-    return facts;
+    const auto [total, free] = machineMemory();
+    return {id, processorName(), total, free};
   }
-  facts.name = cardName(device.index(), facts.device);
+  const std::string card = cardName(device.index(), id);
   try {
     const auto [free, total] =
         c10::getDeviceAllocator(device.type())->getMemoryInfo(device.index());
-    facts.freeBytes = static_cast<int64_t>(free);
-    facts.totalBytes = static_cast<int64_t>(total);
+    return {id, card, static_cast<int64_t>(total), static_cast<int64_t>(free)};
   } catch (const c10::Error& error) {
-    fail(ErrorCode::kDevice, facts.device, ": ", error.what_without_backtrace());
+    fail(ErrorCode::kDevice, id, ": ", error.what_without_backtrace());
   }
-  return facts;
 }
 
 void limitDeviceMemory(c10::Device device, int64_t bytes) {

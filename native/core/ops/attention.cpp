@@ -15,9 +15,9 @@ at::Tensor toPadded(const at::Tensor& x, const PackedLayout& layout) {
   return rows.to(attentionType(x));
 }
 
-// Rows [first, first + n * L) of padded x as [n, heads, L, K].
-at::Tensor bucketView(const at::Tensor& x, int64_t first, const AttentionBucket& bucket) {
-  return x.narrow(0, first, bucket.sequences * bucket.length)
+// The rows of a bucket of padded x as [n, heads, L, K].
+at::Tensor bucketView(const at::Tensor& x, const AttentionBucket& bucket) {
+  return x.narrow(0, bucket.first, bucket.sequences * bucket.length)
       .unflatten(0, {bucket.sequences, bucket.length})
       .transpose(1, 2);
 }
@@ -58,11 +58,10 @@ at::Tensor attention(const Heads& heads, const PackedLayout& layout, AttentionTa
   const bool grouped = q_THK.size(1) != k_TJK.size(1);
   const c10::AutoGradMode grad(tape != nullptr);
   std::vector<at::Tensor> outs;
-  int64_t first = 0;
   for (const AttentionBucket& bucket : layout.buckets) {
-    AttentionTape::Call call{bucketView(q, first, bucket).detach(),
-                             bucketView(k, first, bucket).detach(),
-                             bucketView(v, first, bucket).detach(),
+    AttentionTape::Call call{bucketView(q, bucket).detach(),
+                             bucketView(k, bucket).detach(),
+                             bucketView(v, bucket).detach(),
                              {}};
     if (tape) {
       for (at::Tensor* leaf : {&call.q, &call.k, &call.v}) leaf->requires_grad_(true);
@@ -71,7 +70,6 @@ at::Tensor attention(const Heads& heads, const PackedLayout& layout, AttentionTa
                                                 /*is_causal=*/true, std::nullopt, grouped);
     outs.push_back(call.out.detach());
     if (tape) tape->calls.push_back(std::move(call));
-    first += bucket.sequences * bucket.length;
   }
   const c10::AutoGradMode off(false);
   return fromBuckets(outs, layout, type);
@@ -89,14 +87,12 @@ Heads attentionBackward(const AttentionTape& tape, const at::Tensor& dOut_THK,
     dOut.masked_fill_(layout.isPadding_P.view({-1, 1, 1}), 0);
   }
   std::vector<at::Tensor> dq, dk, dv;
-  int64_t first = 0;
   for (size_t i = 0; i < tape.calls.size(); ++i) {
     const AttentionTape::Call& call = tape.calls[i];
-    call.out.backward(bucketView(dOut, first, layout.buckets[i]));
+    call.out.backward(bucketView(dOut, layout.buckets[i]));
     dq.push_back(call.q.grad());
     dk.push_back(call.k.grad());
     dv.push_back(call.v.grad());
-    first += layout.buckets[i].sequences * layout.buckets[i].length;
   }
   return {fromBuckets(dq, layout, type), fromBuckets(dk, layout, type),
           fromBuckets(dv, layout, type)};

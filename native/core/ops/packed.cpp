@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "ops/ops.h"
 
@@ -24,41 +23,33 @@ at::Tensor indexTensor(const std::vector<int64_t>& values, at::Device device) {
       device);
 }
 
-// Sequence numbers grouped into buckets, longest first; the identity order when all are equal.
-std::vector<std::vector<int64_t>> groupByLength(const std::vector<int64_t>& lengths) {
-  std::vector<int64_t> order(lengths.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto length = [&](int64_t b) { return lengths[static_cast<size_t>(b)]; };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return length(a) > length(b); });
-  std::vector<std::vector<int64_t>> groups;
-  for (const int64_t b : order) {
-    const bool fits = !groups.empty() &&
-                      (static_cast<double>(length(b)) >=
-                           kShortestShare * static_cast<double>(length(groups.back().front())) ||
-                       length(groups.back().front()) <= kSmallBucketLength);
+// The sequences grouped into buckets, longest first; in the same order when all are equal.
+std::vector<std::vector<SequenceRows>> groupByLength(std::vector<SequenceRows> sequences) {
+  std::stable_sort(
+      sequences.begin(), sequences.end(),
+      [](const SequenceRows& a, const SequenceRows& b) { return a.length > b.length; });
+  std::vector<std::vector<SequenceRows>> groups;
+  for (const SequenceRows& sequence : sequences) {
+    const int64_t longest = groups.empty() ? 0 : groups.back().front().length;
+    const bool fits = !groups.empty() && (static_cast<double>(sequence.length) >=
+                                              kShortestShare * static_cast<double>(longest) ||
+                                          longest <= kSmallBucketLength);
     if (!fits) groups.emplace_back();
-    groups.back().push_back(b);
+    groups.back().push_back(sequence);
   }
   return groups;
 }
 
-void placeRows(const PackedSequences& batch, at::Device device, PackedLayout& layout) {
-  std::vector<int64_t> lengths;
-  for (int64_t b = 0; b < batch.count(); ++b) {
-    const auto i = static_cast<size_t>(b);
-    lengths.push_back(batch.offsets[i + 1] - batch.offsets[i]);
-  }
+void placeRows(at::Device device, PackedLayout& layout) {
   std::vector<int64_t> toPadded, toPacked(static_cast<size_t>(layout.tokens));
   std::vector<uint8_t> padding;
-  for (const auto& group : groupByLength(lengths)) {
-    const int64_t longest = lengths[static_cast<size_t>(group.front())];
-    layout.buckets.push_back({std::ssize(group), longest});
-    for (const int64_t b : group) {
-      const int64_t start = batch.offsets[static_cast<size_t>(b)];
-      const int64_t length = lengths[static_cast<size_t>(b)];
+  for (const auto& group : groupByLength(layout.sequences)) {
+    const int64_t longest = group.front().length;
+    layout.buckets.push_back({std::ssize(toPadded), std::ssize(group), longest});
+    for (const SequenceRows& sequence : group) {
+      const int64_t start = sequence.own, length = sequence.length;
       for (int64_t t = 0; t < longest; ++t) {
-        if (t < length) toPacked[static_cast<size_t>(start + t)] = int64_t(toPadded.size());
+        if (t < length) toPacked[static_cast<size_t>(start + t)] = std::ssize(toPadded);
         toPadded.push_back(start + std::min(t, length - 1));
         padding.push_back(t >= length);
       }
@@ -161,7 +152,7 @@ PackedLayout makeLayout(const PackedSequences& batch, at::Device device, bool sh
     layout.sequences.push_back(sequence);
   }
   layout.paddedRows = layout.tokens;
-  if (!sharesPrompts) placeRows(batch, device, layout);
+  if (!sharesPrompts) placeRows(device, layout);
   layout.ids_T = indexTensor(ids, device);
   layout.positions_T = indexTensor(positions, device);
   layout.completion_N = indexTensor(rows, device);

@@ -34,6 +34,7 @@ void checkVocabulary(const std::vector<int32_t>& ids, const ModelSpec& spec,
 // Attention runs on buckets of sequences of similar length, padded on the right to the longest of
 // the bucket (harmless under a causal mask). The padded rows of all buckets lie end to end.
 struct AttentionBucket {
+  int64_t first = 0;  // its first padded row
   int64_t sequences = 0;
   int64_t length = 0;  // of the longest
 };
