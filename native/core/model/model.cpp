@@ -25,6 +25,50 @@ void preferHugePages(const at::Tensor& tensor) {
   if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 }
 
+// Within these bounds no product of sizes overflows an int64_t. Mistakes in a config.json are
+// reported where it is read, by field name.
+void checkSpec(const ModelSpec& spec) {
+  constexpr double kMaxNumbers = 1e12;  // per matrix
+  bool good = true;
+  for (const int64_t size : {spec.vocabSize, spec.hiddenSize, spec.intermediateSize, spec.numLayers,
+                             spec.numHeads, spec.numKvHeads, spec.headDim, spec.maxPositions}) {
+    good = good && size >= 1 && size <= int64_t{1} << 31;
+  }
+  good = good && spec.numHeads % spec.numKvHeads == 0 && spec.headDim % 2 == 0;
+  const RopeScaling& rope = spec.ropeScaling;
+  const bool scaled = rope.kind != RopeScaling::Kind::kNone;
+  for (const double number :
+       {spec.rmsNormEps, spec.ropeTheta, rope.factor, scaled ? rope.originalPositions : 1,
+        rope.lowFrequencyFactor, rope.highFrequencyFactor - rope.lowFrequencyFactor, rope.betaFast,
+        rope.betaSlow, rope.attentionFactor}) {
+    good = good && std::isfinite(number) && number > 0;
+  }
+  for (const double rows :
+       {static_cast<double>(spec.vocabSize), static_cast<double>(spec.intermediateSize),
+        static_cast<double>(spec.numHeads) * static_cast<double>(spec.headDim)}) {
+    good = good && rows * static_cast<double>(spec.hiddenSize) <= kMaxNumbers;
+  }
+  if (!good) fail(ErrorCode::kBadArgument, "the model's spec is inconsistent or out of range");
+}
+
+// Rejects files that do not hold what `spec` describes before any memory is taken for it: a
+// config.json of a hundred bytes can describe terabytes.
+void checkWeights(const TensorReader& reader, const ModelSpec& spec) {
+  const size_t count = reader.tensors().size();
+  if (static_cast<size_t>(spec.numLayers) > count) {
+    fail(ErrorCode::kBadFile, reader.lacks(), " tensors: num_hidden_layers of config.json is ",
+         spec.numLayers, ", but there are only ", count, " tensors");
+  }
+  const Weights shapes =
+      allocateWeights(spec, at::TensorOptions().dtype(at::kFloat).device(at::kMeta));
+  std::set<std::string> wanted;
+  for (const auto& [name, shape] : namedWeights(spec, shapes)) {
+    reader.check(name, shape.sizes(), shape.scalar_type());
+    wanted.insert(name);
+  }
+  reader.checkNoOthers(wanted, "a model with this config.json");
+}
+
 }  // namespace
 
 std::vector<LayerTensor> layerTensors(const ModelSpec& spec) {
@@ -143,54 +187,6 @@ NamedTensors namedWeights(const ModelSpec& spec, const Weights& weights) {
     named.emplace_back(slot.name, slot.view());
   return named;
 }
-
-namespace {
-
-// Within these bounds no product of sizes overflows an int64_t. Mistakes in a config.json are
-// reported where it is read, by field name.
-void checkSpec(const ModelSpec& spec) {
-  constexpr double kMaxNumbers = 1e12;  // per matrix
-  bool good = true;
-  for (const int64_t size : {spec.vocabSize, spec.hiddenSize, spec.intermediateSize, spec.numLayers,
-                             spec.numHeads, spec.numKvHeads, spec.headDim, spec.maxPositions}) {
-    good = good && size >= 1 && size <= int64_t{1} << 31;
-  }
-  good = good && spec.numHeads % spec.numKvHeads == 0 && spec.headDim % 2 == 0;
-  const RopeScaling& rope = spec.ropeScaling;
-  const bool scaled = rope.kind != RopeScaling::Kind::kNone;
-  for (const double number :
-       {spec.rmsNormEps, spec.ropeTheta, rope.factor, scaled ? rope.originalPositions : 1,
-        rope.lowFrequencyFactor, rope.highFrequencyFactor - rope.lowFrequencyFactor, rope.betaFast,
-        rope.betaSlow, rope.attentionFactor}) {
-    good = good && std::isfinite(number) && number > 0;
-  }
-  for (const double rows :
-       {static_cast<double>(spec.vocabSize), static_cast<double>(spec.intermediateSize),
-        static_cast<double>(spec.numHeads) * static_cast<double>(spec.headDim)}) {
-    good = good && rows * static_cast<double>(spec.hiddenSize) <= kMaxNumbers;
-  }
-  if (!good) fail(ErrorCode::kBadArgument, "the model's spec is inconsistent or out of range");
-}
-
-// Rejects files that do not hold what `spec` describes before any memory is taken for it: a
-// config.json of a hundred bytes can describe terabytes.
-void checkWeights(const TensorReader& reader, const ModelSpec& spec) {
-  const size_t count = reader.tensors().size();
-  if (static_cast<size_t>(spec.numLayers) > count) {
-    fail(ErrorCode::kBadFile, reader.lacks(), " tensors: num_hidden_layers of config.json is ",
-         spec.numLayers, ", but there are only ", count, " tensors");
-  }
-  const Weights shapes =
-      allocateWeights(spec, at::TensorOptions().dtype(at::kFloat).device(at::kMeta));
-  std::set<std::string> wanted;
-  for (const auto& [name, shape] : namedWeights(spec, shapes)) {
-    reader.check(name, shape.sizes(), shape.scalar_type());
-    wanted.insert(name);
-  }
-  reader.checkNoOthers(wanted, "a model with this config.json");
-}
-
-}  // namespace
 
 std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& cancel) {
   const at::Device device = resolveDevice(options.device.str());

@@ -77,22 +77,6 @@ at::Tensor inverseRmsOf(const at::Tensor& x) {
   return at::empty(shape, x.options().dtype(at::kFloat));
 }
 
-}  // namespace
-
-void startNorm(const GpuKernels& kernels, const at::Tensor& x_TD, const at::Tensor& delta_TD,
-               const at::Tensor& weight_D, double eps, const Normed& out) {
-  start(kernels, x_TD, KernelId::norm_bf16, KernelId::norm_fp32, grid(x_TD.size(0)),
-        cuda::NormArgs{.x_ND = data(x_TD),
-                       .delta_ND = data(delta_TD),
-                       .weight_D = data(weight_D),
-                       .normed_ND = data(out.y),
-                       .width = static_cast<int32_t>(x_TD.size(1)),
-                       .eps = static_cast<float>(eps),
-                       .inverseRms_N = static_cast<float*>(data(out.inverseRms))});
-}
-
-namespace {
-
 Normed normRows(const GpuKernels& kernels, const at::Tensor& x, const at::Tensor& delta,
                 const at::Tensor& weight, double eps) {
   const Normed out{at::empty_like(x), inverseRmsOf(x)};
@@ -160,6 +144,18 @@ bool headsBackward(const GpuKernels& kernels, const at::Tensor& dy, const NormIn
 }
 
 }  // namespace
+
+void startNorm(const GpuKernels& kernels, const at::Tensor& x_TD, const at::Tensor& delta_TD,
+               const at::Tensor& weight_D, double eps, const Normed& out) {
+  start(kernels, x_TD, KernelId::norm_bf16, KernelId::norm_fp32, grid(x_TD.size(0)),
+        cuda::NormArgs{.x_ND = data(x_TD),
+                       .delta_ND = data(delta_TD),
+                       .weight_D = data(weight_D),
+                       .normed_ND = data(out.y),
+                       .width = static_cast<int32_t>(x_TD.size(1)),
+                       .eps = static_cast<float>(eps),
+                       .inverseRms_N = static_cast<float*>(data(out.inverseRms))});
+}
 
 void startSwiglu(const GpuKernels& kernels, const at::Tensor& gateUp_T2F,
                  const at::Tensor& act_TF) {

@@ -106,6 +106,18 @@ void backwardOps(const at::Tensor& dyRotated, const NormInputs& in, const at::Te
   if (residual.defined()) dx.add_(residual);
 }
 
+// With s = sigmoid(gate): d(silu(gate))/dgate = s (1 + gate (1 - s)), which silu_backward computes.
+void swigluBackwardOps(const at::Tensor& dy_TF, const at::Tensor& gateUp_T2F,
+                       const at::Tensor& d_T2F) {
+  const int64_t width = dy_TF.size(1);
+  const at::Tensor gate = gateUp_T2F.narrow(1, 0, width), up = gateUp_T2F.narrow(1, width, width);
+  at::Tensor dGate = d_T2F.narrow(1, 0, width), dUp = d_T2F.narrow(1, width, width);
+  at::mul_out(dGate, dy_TF, up);
+  at::silu_backward_out(dGate, dGate, gate);
+  at::silu_out(dUp, gate);
+  dUp.mul_(dy_TF);
+}
+
 }  // namespace
 
 Normed rmsRotateByTensorOps(const at::Tensor& x, const at::Tensor& weight, double eps,
@@ -164,22 +176,6 @@ at::Tensor swigluForward(const GpuKernels* kernels, const at::Tensor& gateUp_T2F
       at::empty({gateUp_T2F.size(0), gateUp_T2F.size(1) / 2}, gateUp_T2F.options());
   return cpuSwiglu(gateUp_T2F, act_TF) ? act_TF : swiglu(gateUp_T2F);
 }
-
-namespace {
-
-// With s = sigmoid(gate): d(silu(gate))/dgate = s (1 + gate (1 - s)), which silu_backward computes.
-void swigluBackwardOps(const at::Tensor& dy_TF, const at::Tensor& gateUp_T2F,
-                       const at::Tensor& d_T2F) {
-  const int64_t width = dy_TF.size(1);
-  const at::Tensor gate = gateUp_T2F.narrow(1, 0, width), up = gateUp_T2F.narrow(1, width, width);
-  at::Tensor dGate = d_T2F.narrow(1, 0, width), dUp = d_T2F.narrow(1, width, width);
-  at::mul_out(dGate, dy_TF, up);
-  at::silu_backward_out(dGate, dGate, gate);
-  at::silu_out(dUp, gate);
-  dUp.mul_(dy_TF);
-}
-
-}  // namespace
 
 at::Tensor swigluBackward(const GpuKernels* kernels, const at::Tensor& dy_TF,
                           const at::Tensor& gateUp_T2F) {

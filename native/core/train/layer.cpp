@@ -93,35 +93,6 @@ bool sharesPrompts(const Model& model, const PackedSequences& batch, bool droppi
   return !dropping && isSmallAttention(model.device, model.dtype, longest);
 }
 
-}  // namespace
-
-PassWeights passWeights(const Model& model, const Policy* policy,
-                        const std::optional<DropoutKey>& dropout) {
-  if (!policy) return {model.weights};
-  if (!policy->isLora() || drops(policy, dropout) || !mergesAdapters(model)) {
-    return {policy->weights()};
-  }
-  return {mergedWeights(*policy), /*merged=*/true};
-}
-
-LayerPass makeLayerPass(const Model& model, const Policy* policy, const PassWeights& weights,
-                        const PackedSequences& batch, const std::optional<DropoutKey>& dropout) {
-  const bool dropping = drops(policy, dropout);
-  LayerPass pass{weights, model,
-                 policy,  makeLayout(batch, model.device, sharesPrompts(model, batch, dropping)),
-                 {},      std::nullopt};
-  const RopeTable table = ropeTable(model.spec, pass.layout.longest, model.device, model.dtype);
-  pass.angles.cos_TK = table.cos_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
-  pass.angles.sin_TK = table.sin_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
-  if (dropping) {
-    pass.dropout =
-        makeDropoutPlan(batch, *dropout, policy->options.dropout, model.kernels, model.device);
-  }
-  return pass;
-}
-
-namespace {
-
 // A layer up to the input of its last linear.
 struct LayerInner {
   at::Tensor middle_TD, activated_TF;
@@ -154,6 +125,31 @@ LayerInner runInner(const LayerPass& pass, const LayerWeights& w, const LayerPro
 }
 
 }  // namespace
+
+PassWeights passWeights(const Model& model, const Policy* policy,
+                        const std::optional<DropoutKey>& dropout) {
+  if (!policy) return {model.weights};
+  if (!policy->isLora() || drops(policy, dropout) || !mergesAdapters(model)) {
+    return {policy->weights()};
+  }
+  return {mergedWeights(*policy), /*merged=*/true};
+}
+
+LayerPass makeLayerPass(const Model& model, const Policy* policy, const PassWeights& weights,
+                        const PackedSequences& batch, const std::optional<DropoutKey>& dropout) {
+  const bool dropping = drops(policy, dropout);
+  LayerPass pass{weights, model,
+                 policy,  makeLayout(batch, model.device, sharesPrompts(model, batch, dropping)),
+                 {},      std::nullopt};
+  const RopeTable table = ropeTable(model.spec, pass.layout.longest, model.device, model.dtype);
+  pass.angles.cos_TK = table.cos_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
+  pass.angles.sin_TK = table.sin_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
+  if (dropping) {
+    pass.dropout =
+        makeDropoutPlan(batch, *dropout, policy->options.dropout, model.kernels, model.device);
+  }
+  return pass;
+}
 
 at::Tensor layerForward(const LayerPass& pass, size_t layer, const at::Tensor& x_TD,
                         LayerTape* tape) {
