@@ -86,8 +86,4 @@ void DecodeOps::addAdapter(const AdapterGroup& group, const at::Tensor& x_NI,
   if (group.bT_RO.defined()) y.addmm_(t_NR, group.bT_RO);
 }
 
-void DecodeOps::reserve(int64_t, int64_t) {}
-
-bool DecodeOps::hasReserved(int64_t, int64_t) const { return true; }
-
 }  // namespace acoer

@@ -111,8 +111,8 @@ class DecodeOps {
 
   // For steps whose rows are on the device: allocates, once, what attention needs for `rows` rows
   // of `splits` blocks each.
-  virtual void reserve(int64_t rows, int64_t splits);
-  virtual bool hasReserved(int64_t rows, int64_t splits) const;
+  virtual void reserve(int64_t /*rows*/, int64_t /*splits*/) {}
+  virtual bool hasReserved(int64_t /*rows*/, int64_t /*splits*/) const { return true; }
 
  protected:
   // Angles for positions 0 to `positions` - 1, rounded to the model's type and then in `angles`.

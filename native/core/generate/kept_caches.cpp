@@ -31,22 +31,14 @@ KeptCaches::Prefix KeptCaches::longest(int64_t policy, const std::vector<int32_t
   return {&best->cache, positions};
 }
 
-void KeptCaches::drop(std::list<Kept>::iterator kept) {
-  taken_ -= kept->cache.positions();
-  all_.erase(kept);
-}
-
 void KeptCaches::keep(int64_t policy, std::vector<int32_t> ids, KvCache&& cache) {
-  for (auto kept = all_.begin(); kept != all_.end();) {
-    const auto next = std::next(kept);
-    const bool isContinued =
-        kept->policy == policy && sharedBeginning(kept->ids, ids) == std::ssize(kept->ids);
-    if (isContinued) drop(kept);
-    kept = next;
-  }
-  taken_ += cache.positions();
+  all_.remove_if([&](const Kept& kept) {
+    return kept.policy == policy && sharedBeginning(kept.ids, ids) == std::ssize(kept.ids);
+  });
   all_.push_back({policy, std::move(ids), std::move(cache)});
-  while (taken_ > limit_) drop(all_.begin());
+  int64_t taken = 0;
+  for (const Kept& kept : all_) taken += kept.cache.positions();
+  for (; taken > limit_; all_.pop_front()) taken -= all_.front().cache.positions();
 }
 
 }  // namespace acoer

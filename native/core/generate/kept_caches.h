@@ -31,9 +31,8 @@ class KeptCaches {
     std::vector<int32_t> ids;
     KvCache cache;
   };
-  void drop(std::list<Kept>::iterator kept);
 
-  int64_t limit_, taken_ = 0;
+  int64_t limit_;
   std::list<Kept> all_;  // the one used last comes last
 };
 

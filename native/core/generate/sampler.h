@@ -14,6 +14,7 @@ struct SamplingOptions {
   double topP = 1;         // 1: off
   double minP = 0;         // 0: off
   double repetitionPenalty = 1;
+  bool operator==(const SamplingOptions& other) const = default;
 };
 
 // One token to draw. Several rows may read the same logits.

@@ -12,11 +12,6 @@ namespace {
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-bool sameOptions(const SamplingOptions& a, const SamplingOptions& b) {
-  return a.temperature == b.temperature && a.topK == b.topK && a.topP == b.topP &&
-         a.minP == b.minP && a.repetitionPenalty == b.repetitionPenalty;
-}
-
 at::Tensor applyPenalty(const at::Tensor& logits_GV, const std::vector<const DrawRow*>& rows) {
   const double penalty = rows[0]->options->repetitionPenalty;
   if (penalty == 1) return logits_GV;
@@ -122,7 +117,7 @@ std::vector<Draw> drawTokensByTensorOps(const at::Tensor& logits_NV,
     std::vector<const DrawRow*> group;
     std::vector<size_t> places;
     for (size_t n = first; n < rows.size(); ++n) {
-      if (done[n] || !sameOptions(*rows[n].options, *rows[first].options)) continue;
+      if (done[n] || *rows[n].options != *rows[first].options) continue;
       done[n] = 1;
       group.push_back(&rows[n]);
       places.push_back(n);

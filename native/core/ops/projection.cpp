@@ -17,29 +17,9 @@ AdapterInput adapterInput(const Projection& p, Target target, const at::Tensor& 
   return {x_TI * mask_TI, mask_TI};
 }
 
-std::vector<LoraTape::Group> makeGroups(const Projection& p, const at::Tensor& x_TI) {
-  std::vector<LoraTape::Group> groups;
-  for (const AdaptedRows& adapted : p.adapted) {
-    if (groups.empty() || p.dropout) {
-      const auto [input_TI, mask_TI] = adapterInput(p, adapted.target, x_TI);
-      groups.push_back({.input_TI = input_TI, .mask_TI = mask_TI});
-    }
-    groups.back().members.push_back(adapted);
-  }
-  for (LoraTape::Group& group : groups) {
-    std::vector<at::Tensor> parts;
-    for (const AdaptedRows& m : group.members) parts.push_back(m.pair->a_RI.detach());
-    const at::Tensor all = parts.size() == 1 ? parts[0] : at::cat(parts);
-    group.a = Matrix::forProducts(all.to(x_TI.scalar_type()));
-    group.down_TG = group.a.forward(group.input_TI);
-    if (p.dropout && remakesMasks(*p.dropout)) group.input_TI = group.mask_TI = at::Tensor();
-  }
-  return groups;
-}
-
 // y += scale (x A^T) B^T, to the columns of each pair.
-void addPairs(const std::vector<LoraTape::Group>& groups, const at::Tensor& y_TO) {
-  for (const LoraTape::Group& group : groups) {
+void addPairs(const LoraTape& tape, const at::Tensor& y_TO) {
+  for (const LoraTape::Group& group : tape.groups) {
     int64_t first = 0;  // of the pair's columns in down
     for (const auto& [pair, target, firstRow, rows] : group.members) {
       const int64_t rank = pair->rank();
@@ -80,15 +60,33 @@ void GradientSink::commit() {
   held_.clear();
 }
 
-LoraTape loraTape(const Projection& p, const at::Tensor& x_TI) { return {makeGroups(p, x_TI)}; }
+LoraTape loraTape(const Projection& p, const at::Tensor& x_TI) {
+  LoraTape tape;
+  for (const AdaptedRows& adapted : p.adapted) {
+    if (tape.groups.empty() || p.dropout) {
+      const auto [input_TI, mask_TI] = adapterInput(p, adapted.target, x_TI);
+      tape.groups.push_back({.input_TI = input_TI, .mask_TI = mask_TI});
+    }
+    tape.groups.back().members.push_back(adapted);
+  }
+  for (LoraTape::Group& group : tape.groups) {
+    std::vector<at::Tensor> parts;
+    for (const AdaptedRows& m : group.members) parts.push_back(m.pair->a_RI.detach());
+    const at::Tensor all = parts.size() == 1 ? parts[0] : at::cat(parts);
+    group.a = Matrix::forProducts(all.to(x_TI.scalar_type()));
+    group.down_TG = group.a.forward(group.input_TI);
+    if (p.dropout && remakesMasks(*p.dropout)) group.input_TI = group.mask_TI = at::Tensor();
+  }
+  return tape;
+}
 
 at::Tensor projectForward(const Projection& p, const at::Tensor& x_TI, LoraTape* tape) {
   at::Tensor y_TO = at::empty({x_TI.size(0), p.weight.outputs()}, x_TI.options());
   p.weight.forwardInto(y_TO, x_TI, {.bias_O = p.bias_O});
   if (p.merged && !tape) return y_TO;
-  std::vector<LoraTape::Group> groups = makeGroups(p, x_TI);
-  if (!p.merged) addPairs(groups, y_TO);
-  if (tape) tape->groups = std::move(groups);
+  LoraTape made = loraTape(p, x_TI);
+  if (!p.merged) addPairs(made, y_TO);
+  if (tape) *tape = std::move(made);
   return y_TO;
 }
 
