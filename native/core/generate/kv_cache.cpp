@@ -51,10 +51,7 @@ KvCache::KvCache(const ModelSpec& spec, at::Device device, at::ScalarType dtype,
       tiledKeys_(tiledKeys),
       keys_(static_cast<size_t>(spec.numLayers)),
       values_(static_cast<size_t>(spec.numLayers)) {
-  for (size_t i = 0; i < keys_.size(); ++i) {
-    keys_[i] = make(/*keys=*/true);
-    values_[i] = make(/*keys=*/false);
-  }
+  resize(0, 0, 0, 0);
 }
 
 int64_t KvCache::bytesPerPosition(const ModelSpec& spec, at::ScalarType dtype) {

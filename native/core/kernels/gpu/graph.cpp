@@ -2,8 +2,6 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 
-#include <utility>
-
 #include "base/error.h"
 
 namespace acoer {
@@ -64,7 +62,6 @@ GpuGraph GpuGraph::record(const CudaRuntime& runtime, c10::Device device,
   if (runtime.streamBeginCapture == nullptr || runtime.graphLaunch == nullptr) {
     fail(ErrorCode::kDevice, "the CUDA runtime of this process has no graphs");
   }
-  GpuGraph graph(runtime, device);
   const int64_t before = allocationsSoFar(device);
   Capture capture(runtime, currentGpuStream(device));
   body();
@@ -72,21 +69,16 @@ GpuGraph GpuGraph::record(const CudaRuntime& runtime, c10::Device device,
   if (allocationsSoFar(device) != before) {
     fail(ErrorCode::kDevice, "a CUDA graph could not be recorded: its work allocates memory");
   }
-  check(runtime, runtime.graphInstantiate(&graph.executable_, capture.graph(), 0), "made ready");
+  GpuGraph graph(runtime, device);
+  void* executable = nullptr;
+  check(runtime, runtime.graphInstantiate(&executable, capture.graph(), 0), "made ready");
+  graph.executable_ = {
+      executable, [runtime](void* unused) { forget(runtime, runtime.graphExecDestroy(unused)); }};
   return graph;
 }
 
-GpuGraph::GpuGraph(GpuGraph&& other) noexcept
-    : runtime_(other.runtime_),
-      device_(other.device_),
-      executable_(std::exchange(other.executable_, nullptr)) {}
-
-GpuGraph::~GpuGraph() {
-  if (executable_ != nullptr) forget(runtime_, runtime_.graphExecDestroy(executable_));
-}
-
 void GpuGraph::launch() const {
-  check(runtime_, runtime_.graphLaunch(executable_, currentGpuStream(device_)), "started");
+  check(runtime_, runtime_.graphLaunch(executable_.get(), currentGpuStream(device_)), "started");
 }
 
 }  // namespace acoer

@@ -16,9 +16,6 @@ class GpuGraph {
   // using it after it is given to others.
   static GpuGraph record(const CudaRuntime& runtime, c10::Device device,
                          const std::function<void()>& body);
-  GpuGraph(GpuGraph&& other) noexcept;
-  GpuGraph& operator=(GpuGraph&&) = delete;
-  ~GpuGraph();
 
   void launch() const;
 
@@ -27,7 +24,7 @@ class GpuGraph {
 
   CudaRuntime runtime_;
   c10::Device device_;
-  void* executable_ = nullptr;
+  CudaHandle executable_;
 };
 
 }  // namespace acoer

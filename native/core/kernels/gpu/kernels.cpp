@@ -129,32 +129,28 @@ GpuKernels::GpuKernels(const std::filesystem::path& file, const CudaRuntime& run
     : runtime_(runtime) {
   requireFunctions(runtime);
   const std::vector<char> bytes = readKernels(file);
+  void* library = nullptr;
   const int loaded =
-      runtime.libraryLoadData(&library_, bytes.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+      runtime.libraryLoadData(&library, bytes.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
   if (loaded != 0) {
     fail(ErrorCode::kDevice, "the CUDA runtime does not load ", file.string(), ": ",
          runtime.takeError(loaded));
   }
+  library_ = {library, [runtime](void* unused) {
+                if (const int result = runtime.libraryUnload(unused)) runtime.takeError(result);
+              }};
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const char* name = cuda::kKernels[i].name;
-    int found = runtime.libraryGetKernel(&kernels_[i], library_, name);
+    int found = runtime.libraryGetKernel(&kernels_[i], library, name);
     const std::string wider = cuda::widerKernel(name);
     if (found != 0 && !wider.empty()) {
       runtime.takeError(found);
-      found = runtime.libraryGetKernel(&kernels_[i], library_, wider.c_str());
+      found = runtime.libraryGetKernel(&kernels_[i], library, wider.c_str());
     }
     if (found == 0) continue;
-    const std::string why = runtime.takeError(found);
-    unload();
-    fail(ErrorCode::kBadFile, file.string(), " gives no kernel ", name, " for this GPU: ", why);
+    fail(ErrorCode::kBadFile, file.string(), " gives no kernel ", name,
+         " for this GPU: ", runtime.takeError(found));
   }
-}
-
-GpuKernels::~GpuKernels() { unload(); }
-
-void GpuKernels::unload() {
-  const int result = runtime_.libraryUnload(library_);
-  if (result != 0) runtime_.takeError(result);  // it is not used any more
 }
 
 void GpuKernels::launchWith(cuda::KernelId id, LaunchSize grid, void* args, size_t argsBytes,

@@ -61,15 +61,15 @@ std::string afterFatalGpuError(int error);
 // The functions of the CUDA runtime in this process, found by dlsym.
 CudaRuntime loadedCudaRuntime();
 
+// What the runtime has made, with the call that frees it.
+using CudaHandle = std::unique_ptr<void, std::function<void(void*)>>;
+
 class GpuKernels {
  public:
   // Loads the file, a fat binary or machine code of one architecture, and looks up every kernel of
   // the table. Fails with BAD_FILE when the file is missing, torn or of another version, with
   // DEVICE when the runtime does not take it.
   GpuKernels(const std::filesystem::path& file, const CudaRuntime& runtime);
-  ~GpuKernels();
-  GpuKernels(const GpuKernels&) = delete;
-  GpuKernels& operator=(const GpuKernels&) = delete;
 
   // Starts a kernel on a cudaStream_t of the current device. `args` is the struct that the table
   // names. Fails with DEVICE when the runtime refuses.
@@ -80,12 +80,11 @@ class GpuKernels {
   const CudaRuntime& runtime() const { return runtime_; }
 
  private:
-  void unload();
   void launchWith(cuda::KernelId id, LaunchSize grid, void* args, size_t argsBytes,
                   void* stream) const;
 
   CudaRuntime runtime_;
-  void* library_ = nullptr;
+  CudaHandle library_;
   std::array<void*, cuda::kKernelCount> kernels_{};
 };
 
