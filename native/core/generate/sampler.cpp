@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <span>
 
 #include "kernels/cpu/kernels.h"
 
@@ -17,12 +18,6 @@ using kernels::kLogitBlock;
 constexpr int64_t kGrainLogits = int64_t{1} << 14;
 // Terms of the inverse CDF that are computed before they are looked at.
 constexpr int64_t kTermsAtATime = 64;
-
-template <class T>
-struct RowLogits {
-  const T* values;
-  int64_t count;
-};
 
 bool unfiltered(const DrawRow& row) {
   const SamplingOptions& o = *row.options;
@@ -35,14 +30,13 @@ T penalised(T logit, double penalty) {
 }
 
 template <class T>
-int32_t largest(const RowLogits<T>& logits) {
-  return static_cast<int32_t>(std::max_element(logits.values, logits.values + logits.count) -
-                              logits.values);
+int32_t largest(std::span<const T> logits) {
+  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
 // The inverse CDF without filters: blocks are skipped by their sums, then terms are added in order.
 template <class T>
-int32_t drawPlain(const RowLogits<T>& logits, const kernels::LogitSums<T>& sums,
+int32_t drawPlain(std::span<const T> logits, const kernels::LogitSums<T>& sums,
                   const std::vector<double>& blockSums, double invTemperature, double uniform) {
   const double target = uniform * sums.sum;
   double before = 0;
@@ -51,14 +45,14 @@ int32_t drawPlain(const RowLogits<T>& logits, const kernels::LogitSums<T>& sums,
     before += blockSums[block++];
   }
   const int64_t first = static_cast<int64_t>(block) * kLogitBlock;
-  const int64_t end = std::min(first + kLogitBlock, logits.count);
+  const int64_t end = std::min(first + kLogitBlock, std::ssize(logits));
   // Rounding may leave the target just beyond the last term. Then the last term with any weight is
   // chosen.
   int64_t chosen = first;
   double terms[kTermsAtATime];
   for (int64_t from = first; from < end; from += kTermsAtATime) {
     const int64_t count = std::min(kTermsAtATime, end - from);
-    kernels::mathKernels<T>().logitExps(logits.values + from, count, sums.max, invTemperature,
+    kernels::mathKernels<T>().logitExps(logits.data() + from, count, sums.max, invTemperature,
                                         terms);
     for (int64_t i = 0; i < count; ++i) {
       if (terms[i] > 1e-300) chosen = from + i;
@@ -137,16 +131,16 @@ void applyMinP(Candidates& candidates, double minP) {
 }
 
 template <class T>
-int32_t drawFiltered(const RowLogits<T>& logits, const DrawRow& row) {
+int32_t drawFiltered(std::span<const T> logits, const DrawRow& row) {
   const SamplingOptions& options = *row.options;
-  std::vector<T> values(logits.values, logits.values + logits.count);
+  std::vector<T> values(logits.begin(), logits.end());
   if (row.seen != nullptr) {
     for (int32_t id : *row.seen) {
       T& value = values[static_cast<size_t>(id)];
       value = penalised(value, options.repetitionPenalty);
     }
   }
-  if (options.temperature == 0) return largest(RowLogits<T>{values.data(), logits.count});
+  if (options.temperature == 0) return largest<T>(values);
   const double max = *std::max_element(values.begin(), values.end());
   Candidates candidates;
   candidates.ids.resize(values.size());
@@ -172,13 +166,12 @@ int32_t drawFiltered(const RowLogits<T>& logits, const DrawRow& row) {
 }
 
 template <class T>
-Draw drawRow(const RowLogits<T>& logits, const DrawRow& row) {
+Draw drawRow(std::span<const T> logits, const DrawRow& row) {
   const bool greedy = row.options->temperature == 0;
   const double invTemperature = greedy ? 1 : 1 / row.options->temperature;
-  std::vector<double> blockSums(
-      static_cast<size_t>((logits.count + kLogitBlock - 1) / kLogitBlock));
+  std::vector<double> blockSums((logits.size() + kLogitBlock - 1) / kLogitBlock);
   const kernels::LogitSums<T> sums = kernels::mathKernels<T>().logitSums(
-      logits.values, logits.count, invTemperature, blockSums.data());
+      logits.data(), std::ssize(logits), invTemperature, blockSums.data());
   Draw draw;
   draw.finite = std::isfinite(sums.max) && std::isfinite(sums.sum) && std::isfinite(sums.weighted);
   if (!draw.finite) return draw;
@@ -190,7 +183,9 @@ Draw drawRow(const RowLogits<T>& logits, const DrawRow& row) {
     draw.id = drawFiltered(logits, row);
   }
   const double logSum = std::log(sums.sum);
-  draw.logprob = (static_cast<double>(logits.values[draw.id]) - sums.max) * invTemperature - logSum;
+  draw.logprob =
+      (static_cast<double>(logits[static_cast<size_t>(draw.id)]) - sums.max) * invTemperature -
+      logSum;
   draw.entropy = std::max(0.0, logSum - sums.weighted / sums.sum);
   return draw;
 }
@@ -204,8 +199,8 @@ std::vector<Draw> drawOnCpu(const at::Tensor& logits_NV, const std::vector<DrawR
                    [&](int64_t begin, int64_t end) {
                      for (int64_t n = begin; n < end; ++n) {
                        const DrawRow& row = rows[static_cast<size_t>(n)];
-                       draws[static_cast<size_t>(n)] =
-                           drawRow(RowLogits<T>{logits + row.logitsRow * stride, vocab}, row);
+                       draws[static_cast<size_t>(n)] = drawRow<T>(
+                           {logits + row.logitsRow * stride, static_cast<size_t>(vocab)}, row);
                      }
                    });
   return draws;
