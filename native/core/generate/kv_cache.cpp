@@ -91,24 +91,22 @@ void KvCache::copySlot(const KvCache& from, int64_t fromSlot, int64_t fromPositi
   if (positions == 0) return;
   const auto copyLayers = [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      copyOnCpu(from.keys_[i], fromSlot, fromPosition, keys_[i], toSlot, toPosition, positions);
-      copyOnCpu(from.values_[i], fromSlot, fromPosition, values_[i], toSlot, toPosition, positions);
+      for (const auto caches : {&KvCache::keys_, &KvCache::values_}) {
+        const at::Tensor &source = (from.*caches)[i], &target = (this->*caches)[i];
+        if (device_.is_cpu()) {
+          copyOnCpu(source, fromSlot, fromPosition, target, toSlot, toPosition, positions);
+        } else {
+          range(target, toSlot, 1, toPosition, positions)
+              .copy_(range(source, fromSlot, 1, fromPosition, positions));
+        }
+      }
     }
   };
-  if (device_.is_cpu()) {
-    const int64_t bytesOfLayer =
-        2 * positions * kvHeads_ * headDim_ * static_cast<int64_t>(c10::elementSize(dtype_));
-    return at::parallel_for(0, std::ssize(keys_), std::max<int64_t>(1, kGrainBytes / bytesOfLayer),
-                            copyLayers);
-  }
-  for (size_t i = 0; i < keys_.size(); ++i) {
-    for (bool keys : {true, false}) {
-      const at::Tensor& source = keys ? from.keys_[i] : from.values_[i];
-      const at::Tensor& target = keys ? keys_[i] : values_[i];
-      range(target, toSlot, 1, toPosition, positions)
-          .copy_(range(source, fromSlot, 1, fromPosition, positions));
-    }
-  }
+  if (!device_.is_cpu()) return copyLayers(0, std::ssize(keys_));
+  const int64_t bytesOfLayer =
+      2 * positions * kvHeads_ * headDim_ * static_cast<int64_t>(c10::elementSize(dtype_));
+  at::parallel_for(0, std::ssize(keys_), std::max<int64_t>(1, kGrainBytes / bytesOfLayer),
+                   copyLayers);
 }
 
 }  // namespace acoer
