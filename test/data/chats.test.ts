@@ -1,8 +1,8 @@
 /** Chats in the columns of data: what the system and earlier turns say reaches the model. */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { BadRow, questionOf } from '../../src/data';
-import { ColumnMap } from '../../src/data/columns';
+import { ColumnMap, questionOf } from '../../src/data/columns';
+import { BadRow } from '../../src/data/rows';
 import { holdOut, without } from '../../src/data/hold-out';
 import { datasetOf, type Dataset } from '../../src/data/load';
 import { loadTokenizer, renderPrompt } from '../../src/tokenizer';

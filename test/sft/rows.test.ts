@@ -1,5 +1,5 @@
 /** Rows of every form, and one sentence for each that cannot be learnt from. */
-import { BadRow } from '../../src/data';
+import { BadRow } from '../../src/data/rows';
 import { SftRows } from '../../src/sft/rows';
 
 const USER = { role: 'user', content: 'Hi' };

@@ -67,7 +67,7 @@ export function tableLines(selection: Selection, style: ShowStyle): string[] {
     tableHeading(selection, problems.length, style),
     ...shown.flatMap((rows) => [
       '',
-      ...problemText(rows[0]!, style),
+      ...problemText(rows[0], style),
       ...oneOfEach(rows).flatMap((row) => ['', ...completionLines(shownStored(row), style)]),
     ]),
     ...(left > 0 ? ['', `${grouped(left)} more; -n ${problems.length} prints all`] : []),
