@@ -212,7 +212,7 @@ function keepsAll(input: TrainingMemoryInput, tokens: number, freeBytes: number)
 }
 
 /** Tokens of the largest training pass that keeps the activations of all layers. */
-function keptTokens(input: TrainingMemoryInput, freeBytes: number): number {
+function mostKept(input: TrainingMemoryInput, freeBytes: number): number {
   const { work } = input;
   const most = Math.max(work.microBatchTokens, work.promptTokens + work.maxNewTokens);
   let [kept, tooMany] = [0, most + 1];
@@ -275,7 +275,7 @@ export function planTrainingMemory(
   largest: { training: MicroBatch; scoring: MicroBatch | null },
   sampling: Partial<Record<MemoryPhase, Items>> = {},
 ): TrainingMemory {
-  const kept = keptTokens(input, freeFor(input));
+  const kept = mostKept(input, freeFor(input));
   const phases: Partial<Record<MemoryPhase, Items>> = {
     always: always(input),
     loading: loading(input),
@@ -317,5 +317,6 @@ export function planMemory(input: MemoryInput): MemoryPlan {
     ...(evaluationKv !== null && { evaluation: decoding(input, evaluationKv, maxNewTokens) }),
   };
   const largest = { training: update, scoring: work.scoringPasses > 0 ? batch : null };
-  return { ...planTrainingMemory(input, largest, sampling), kv, evaluationKv };
+  const { keptTokens, microBatchTokens, ...peak } = planTrainingMemory(input, largest, sampling);
+  return { ...peak, kv, evaluationKv, keptTokens, microBatchTokens };
 }
