@@ -135,6 +135,27 @@ test('a conversation goes on from what was kept, with the same tokens', async ()
   expect(await decoder.close()).toMatchObject({ keptTokens: 41, promptTokens: 30 + 45 - 41 });
 });
 
+test('what is added just before the decoder is aborted is cancelled with the rest', async () => {
+  const control = new AbortController();
+  const decoder = await opened({ signal: control.signal, maxSlots: 1 });
+  const long = { maxNewTokens: 100, stopIds: new Int32Array(0) };
+  const first = await new Promise<ReturnType<typeof decoder.add>>((resolve) => {
+    let begun = false;
+    const added = decoder.add(request(0, { ...long, numSamples: 1 }), {
+      onTokens: () => {
+        if (!begun) resolve(added);
+        begun = true;
+      },
+    });
+  });
+  // The engine is in the middle of a step, so it has not looked for the second yet.
+  const second = decoder.add(request(1, { ...long, numSamples: 2 }));
+  control.abort();
+  expect((await first.sequences).length).toBe(1);
+  expect(await second.sequences).toMatchObject([{ finish: 'cancelled' }, { finish: 'cancelled' }]);
+  await expect(decoder.close()).rejects.toMatchObject({ code: 'CANCELLED' });
+});
+
 test('options that cannot be, a disposed engine, an aborted decoder', async () => {
   expect(await failureOf(() => opened({ positions: 0 }))).toMatchObject({ code: 'BAD_ARGUMENT' });
   expect(await failureOf(() => opened({ position: 8 }))).toMatchObject({ code: 'BAD_ARGUMENT' });

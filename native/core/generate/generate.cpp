@@ -65,7 +65,10 @@ GenerateStats GenerateRun::run() {
     step();
     report(stats_.promptTokens);
   }
-  if (cancel_.requested()) cancelRest();
+  if (cancel_.requested()) {
+    takeArrivals();  // what was added before is cancelled with the rest
+    cancelRest();
+  }
   if (gpuSteps_) stats_.fallback = gpuSteps_->noGraphsBecause();
   return stats_;
 }
