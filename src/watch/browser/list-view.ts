@@ -47,11 +47,10 @@ export class ListView {
     const head = h(
       'tr',
       { role: 'row' },
-      h('th', { role: 'columnheader', 'aria-label': 'Compare' }),
-      ...HEADINGS.map((name) => {
-        const label = name === '' ? 'Course of thinking' : null;
-        return h('th', { scope: 'col', role: 'columnheader', 'aria-label': label }, name);
-      }),
+      h('th', { role: 'columnheader', class: 'tick' }, hidden('Compare')),
+      ...HEADINGS.map((name) =>
+        h('th', { scope: 'col', role: 'columnheader' }, name === '' ? hidden('Course of thinking') : name),
+      ),
     );
     this.rows.setAttribute('role', 'rowgroup');
     this.table = h(
@@ -137,6 +136,8 @@ export class ListView {
     return h('td', { class: 'tick', role: 'cell' }, tick);
   }
 }
+
+const hidden = (text: string): HTMLElement => h('span', { class: 'hidden' }, text);
 
 function cells(entry: RunEntry): HTMLElement[] {
   const { id, name, updatedAt, startedAt, accuracy, thinking, course } = entry;
