@@ -2,7 +2,6 @@
 import { resolve } from 'node:path';
 import { resolveConfig, type Config, type ConfigInput } from '../config';
 import { datasetOf, evalSpec, loadRunData, memoryName, trainSpec, type Dataset } from '../data';
-import { badUsage } from '../base/errors';
 import type { Engine } from '../engine/types';
 import { resolveModel, type ModelFetchOptions } from '../models';
 import { assertRoomForPrompt, readPlannedModel, type PlannedModel } from '../plan';
@@ -170,13 +169,18 @@ export function withPinnedData(config: Config, { trainData, evalData }: Inputs, 
   };
 }
 
-/** @throws BAD_CONFIG for a reward on thinking if the vocabulary has no tokens that open and close it */
-function checkThinking(config: Config, rewards: readonly WeightedReward[], tokenizer: Tokenizer): void {
-  if (tokenizer.thinkOpenId !== null && tokenizer.thinkCloseId !== null) return;
+/** A vocabulary that has no tokens for the tags may belong to a model that never writes them. */
+function noteThinking(
+  { model }: Config,
+  rewards: readonly WeightedReward[],
+  { thinkOpenId, thinkCloseId }: Tokenizer,
+  onNotice: ModelFetchOptions['onNotice'],
+): void {
+  if (thinkOpenId !== null && thinkCloseId !== null) return;
   const reward = rewards.find((entry) => entry.reward.needsThinking === true)?.reward.name;
   if (reward === undefined) return;
-  throw badUsage(
-    `The vocabulary of ${config.model} has no <think> and </think>, so reward ${reward} cannot measure thinking; set rewardParams.${reward}.lengthOf to total, and formatWeight to 0 (it asks for closed thinking).`,
+  onNotice?.(
+    `The vocabulary of ${model} has no <think> and </think>, so reward ${reward} looks for them in the text; for a model that does not write them, set rewardParams.${reward}.lengthOf to total, and formatWeight to 0 (it asks for closed thinking).`,
   );
 }
 
@@ -205,7 +209,7 @@ export async function openInputs(
     const planned = await readPlannedModel(modelDirectory);
     assertRoomForPrompt(config, planned);
     const tokenizer = parts.tokenizer ?? (await loadTokenizer(modelDirectory));
-    checkThinking(config, rewards, tokenizer);
+    noteThinking(config, rewards, tokenizer, options.onNotice);
     notePrompt(config, options.onNotice);
     const { trainData, evalData } = await openData(config, parts, rewards, options);
     const skippedRows = await skippedPrompts(config, planned, { tokenizer, trainData }, options);

@@ -3,7 +3,8 @@ import { measureCompletion, measureThinking, thinkLeftOpen } from '../../src/tok
 const OPEN = 1;
 const CLOSE = 2;
 const END = 3;
-const tokenizer = { thinkOpenId: OPEN, thinkCloseId: CLOSE };
+const decode = () => 'word ';
+const tokenizer = { decode, thinkOpenId: OPEN, thinkCloseId: CLOSE };
 
 test.each<[string, number[], boolean, number, boolean]>([
   ['closed: the ids strictly between', [OPEN, 7, 7, CLOSE, 8, END], false, 2, true],
@@ -26,7 +27,7 @@ test.each<[string, number[], boolean, number, boolean]>([
 });
 
 test('a vocabulary without thinking tokens: all ids, not closed', () => {
-  const none = { thinkOpenId: null, thinkCloseId: null };
+  const none = { decode, thinkOpenId: null, thinkCloseId: null };
   expect(measureThinking(Int32Array.of(1, 2, 3), none, false)).toEqual({
     thinkingTokens: 3,
     thinkingClosed: false,

@@ -1,7 +1,5 @@
 /** Tokens inside and outside the thinking block, and models whose vocabulary cannot mark thinking. */
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import { train } from '../../src/train';
+import { train, type TrainEvent } from '../../src/train';
 import { completionTables } from '../../src/run';
 import { parquetRows } from '../../src/parquet';
 import { mean } from '../../src/base/statistics';
@@ -33,19 +31,21 @@ test('metrics and tables count the tokens outside the first block', async () => 
 describe('a vocabulary without <think>', () => {
   const tokenizer = { ...fakeTokenizer, thinkOpenId: null, thinkCloseId: null };
 
-  test.each(['acoer', 'grpo-lp'])(
-    'is refused for %s before anything is written or loaded',
-    async (reward) => {
-      const out = newFolder();
-      await expect(train(...asCall(fakeRun({ out, reward, tokenizer })))).rejects.toMatchObject({
-        code: 'BAD_CONFIG',
-        message: expect.stringMatching(
-          `no <think> and </think>, so reward ${reward} .* set rewardParams.${reward}.lengthOf to total`,
-        ) as string,
-      });
-      expect(existsSync(join(out))).toBe(false);
-    },
-  );
+  test.each(['acoer', 'grpo-lp'])('is measured by the text for %s, which is said', async (reward) => {
+    const notices: string[] = [];
+    const given = { maxSteps: 2, evalProblems: 0, reward };
+    const [settings, options] = asCall(fakeRun({ ...fakeParts(), ...given, tokenizer }));
+    const onEvent = (event: TrainEvent) => {
+      if (event.type === 'warning') notices.push(event.message);
+    };
+    const run = await train(settings, { ...options, onEvent });
+    await run.result();
+    const same = await train(...asCall(fakeRun({ ...fakeParts(), ...given })));
+    await same.result();
+    expect(metricsOf(run.directory)).toEqual(metricsOf(same.directory));
+    const said = `no <think> and </think>, so reward ${reward} .* set rewardParams.${reward}.lengthOf to total`;
+    expect(notices).toContainEqual(expect.stringMatching(said));
+  });
 
   test.each([{ reward: 'acc' }, { reward: 'acoer', rewardParams: { acoer: { lengthOf: 'total' } } }])(
     'trains with %j',

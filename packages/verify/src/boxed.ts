@@ -4,6 +4,17 @@ const CLOSE_THINK = '</think>';
 /** `<think>` at the start of a line or after a sentence or tag; elsewhere it is only named. */
 const OPEN_THINK = /(?<=^|[\n.!?:;>*])[ \t]*<think>/g;
 
+const TAG = new RegExp(`${OPEN_THINK.source}|${CLOSE_THINK}`, 'g');
+
+/** The tags in `text` that open or close thinking, in order: where each begins and ends. */
+export function thinkTags(text: string): { opens: boolean; start: number; end: number }[] {
+  return Array.from(text.matchAll(TAG), ({ 0: found, index }) => {
+    const tag = found.trimStart();
+    const end = index + found.length;
+    return { opens: tag !== CLOSE_THINK, start: end - tag.length, end };
+  });
+}
+
 /** The text in which an answer counts. */
 export interface Region {
   text: string;
