@@ -1,7 +1,7 @@
 /** Random and mutated answers for the verifier; the same seed gives the same answers. */
 'use strict';
 
-const { pick, randomFrom } = require('./fuzz-random.cjs');
+const { pick, randomFrom } = require('./random.cjs');
 const { parts, together } = require('./fuzz-seeds.cjs');
 
 /** Well-formed answers of every kind that the verifier reads, as starting points for mutations. */

@@ -5,7 +5,7 @@
 
 const { gunzipSync, gzipSync } = require('node:zlib');
 
-const { pick } = require('./fuzz-random.cjs');
+const { pick } = require('./random.cjs');
 const { parts, together } = require('./fuzz-seeds.cjs');
 
 /** Mutations do not grow beyond this. */

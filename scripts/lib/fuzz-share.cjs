@@ -10,7 +10,7 @@ const { join } = require('node:path');
 const { formerFindings, inputsIn, keep, knownInputs } = require('./fuzz-corpus.cjs');
 const { KINDS } = require('./fuzz-kinds.cjs');
 const { mutateFile } = require('./fuzz-mutate.cjs');
-const { pick, randomFrom } = require('./fuzz-random.cjs');
+const { pick, randomFrom } = require('./random.cjs');
 
 /** @typedef {import('./fuzz-corpus.cjs').Input} Input */
 

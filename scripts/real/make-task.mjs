@@ -10,21 +10,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { scriptArguments } from '../lib/arguments.mjs';
+import { randomFrom } from '../lib/random.cjs';
 import { drawsOf, problemOf, verboseTrace } from './problems.mjs';
 
 /** Problems of each level. */
 const SIZES = { test: 60, traces: 600, train: 600 };
-
-/** Uniform numbers on [0, 1): mulberry32. */
-function uniformOf(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(state ^ (state >>> 15), state | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 const { values } = scriptArguments(import.meta.url, {
   options: {
@@ -32,7 +22,7 @@ const { values } = scriptArguments(import.meta.url, {
     seed: { type: 'string', default: '1' },
   },
 });
-const draws = drawsOf(uniformOf(Number(values.seed)));
+const draws = drawsOf(randomFrom(Number(values.seed)));
 const used = new Set();
 mkdirSync(values.out, { recursive: true });
 for (const [name, size] of Object.entries(SIZES)) {

@@ -3,6 +3,8 @@
  * `say` states a step, `check` finds its result again in another way.
  */
 
+import { pick } from '../lib/random.cjs';
+
 /** @typedef {{ say: string, check: string }} Step */
 /** @typedef {{ level: number, problem: string, answer: number, steps: Step[] }} Problem */
 
@@ -37,7 +39,7 @@ const BOXES = ['bags', 'boxes', 'baskets', 'jars', 'packs', 'trays'];
 /** Whole numbers from `low` to `high`, both included, and choices, from a uniform stream. */
 export const drawsOf = (uniform) => {
   const number = (low, high) => low + Math.floor(uniform() * (high - low + 1));
-  const choice = (list) => list[number(0, list.length - 1)];
+  const choice = (list) => pick(uniform, list);
   return { number, choice, chance: (probability) => uniform() < probability };
 };
 

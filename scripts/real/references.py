@@ -13,29 +13,22 @@ import tempfile
 import warnings
 from pathlib import Path
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
 warnings.filterwarnings("ignore")
+sys.path.append(str(Path(__file__).resolve().parents[1] / "fixtures"))
 
-import numpy as np
 import torch
 import transformers
+from common import ALL_TARGETS, pack, rng
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 transformers.utils.logging.set_verbosity_error()
-transformers.utils.logging.disable_progress_bar()
+torch.set_num_threads(os.cpu_count())  # common sets one
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / ".cache" / "real"
 OUT = ROOT / "test" / "fixtures" / "real"
-LINEARS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-
-
-def rng(*key):
-    """A numpy generator that depends only on the words of `key`."""
-    return np.random.default_rng([ord(c) for c in "/".join(map(str, key))])
 
 
 def load(dtype="float32"):
@@ -53,16 +46,6 @@ def write_json(name, value):
 
 def write_tensors(name, tensors):
     save_file({key: value.detach().contiguous() for key, value in tensors.items()}, OUT / name)
-
-
-def pack(sequences):
-    """(ids, prompt length) of each -> the arrays of the engine's PackedSequences."""
-    lengths = [len(ids) for ids, _ in sequences]
-    return {
-        "ids": torch.tensor([i for ids, _ in sequences for i in ids], dtype=torch.int32),
-        "offsets": torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32),
-        "promptLengths": torch.tensor([p for _, p in sequences], dtype=torch.int32),
-    }
 
 
 def scores(model, ids, prompt_length):
@@ -197,7 +180,7 @@ LAYERS = [0, 13, 29]
 def adapted():
     """The model with an adapter on three layers whose B is not zero."""
     torch.manual_seed(0)
-    config = LoraConfig(r=2, lora_alpha=4, target_modules=LINEARS, layers_to_transform=LAYERS, layers_pattern="layers",
+    config = LoraConfig(r=2, lora_alpha=4, target_modules=ALL_TARGETS, layers_to_transform=LAYERS, layers_pattern="layers",
                         task_type="CAUSAL_LM")
     model = get_peft_model(load(), config).eval()
     random = rng("adapter")
@@ -234,7 +217,10 @@ def gradients():
     model, tok = adapted(), tokenizer()
     model.save_pretrained(OUT / "adapter")
     path = OUT / "adapter" / "adapter_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": "SmolLM2"}, indent=1) + "\n")
+    saved = json.loads(path.read_text())
+    # PEFT writes a set, in another order each time, and the path of the model.
+    saved |= {"target_modules": sorted(saved["target_modules"]), "base_model_name_or_path": "SmolLM2"}
+    path.write_text(json.dumps(saved, indent=1) + "\n")
     (OUT / "adapter" / "README.md").unlink(missing_ok=True)
     sequences, advantages = answers(tok)
     parts = [scores(model, ids, p)[0] for ids, p in sequences]

@@ -74,9 +74,17 @@ export const loadedEvent = (name: string, { model, policy }: Loaded): CommonEven
   dtype: model.info.dtype,
 });
 
+/** What a run of any kind reads of its model before it is loaded. */
+export interface ModelInputs {
+  modelDirectory: string;
+  /** Read from the model's config.json. */
+  planned: PlannedModel;
+  tokenizer: Tokenizer;
+}
+
 export interface LoadParts {
   config: EngineSettings & PolicySettings & Pick<Config, 'dtype'>;
-  inputs: { modelDirectory: string; tokenizer: Tokenizer; planned: PlannedModel };
+  inputs: ModelInputs;
   /** null: from the beginning. */
   checkpoint: StoredCheckpoint | null;
   signal?: AbortSignal | undefined;

@@ -10,7 +10,7 @@ import type { Counted } from '../life/method';
 import { loadTokenizer, LostCharacters, type Tokenizer } from '../tokenizer';
 import { tokenizerIdentity } from '../life/identity';
 import { EVALUATION_ROWS, ROWS } from '../life/names';
-import type { Inputs } from '../train/inputs';
+import type { ModelInputs } from '../life/policy';
 import type { Row } from '../base/types';
 import type { SftConfig } from './config';
 import { encodeLesson } from './encode';
@@ -18,7 +18,7 @@ import { SftRows, textsOf } from './rows';
 import type { SftIdentity } from './state';
 import { stepsPerEpoch } from './step';
 
-export interface SftInputs extends Pick<Inputs, 'modelDirectory' | 'planned' | 'tokenizer'> {
+export interface SftInputs extends ModelInputs {
   /** Where the examples come from. */
   data: Pick<Dataset, 'name' | 'source'>;
   examples: Tokens[];

@@ -4,7 +4,7 @@ import { resolveConfig, type Config, type ConfigInput } from '../config';
 import { datasetOf, evalSpec, loadRunData, memoryName, trainSpec, type Dataset } from '../data';
 import type { Engine } from '../engine/types';
 import { resolveModel, type ModelFetchOptions } from '../models';
-import { assertRoomForPrompt, readPlannedModel, type PlannedModel } from '../plan';
+import { assertRoomForPrompt, readPlannedModel } from '../plan';
 import { isJudgeFile, isUserJudge } from '../judges';
 import { isBuiltIn, listRewards, resolveReward } from '../rewards/registry';
 import { DEFAULT_PROMPT_TEMPLATE, loadTokenizer, promptFaults, type Tokenizer } from '../tokenizer';
@@ -14,6 +14,7 @@ import type { Identity } from './state';
 import { noteUnanswerable, skippedPrompts } from './long-prompts';
 import { openJudge, type OpenedJudge } from './judging';
 import { EVALUATION_ROWS, ROWS, withAbsoluteNames } from '../life/names';
+import type { ModelInputs } from '../life/policy';
 import type { PlainParts } from './options';
 import { openSampler, withAbsoluteFile, type BoundSampler } from './sampler';
 import { openRewardModule } from '../life/modules/reward-module';
@@ -30,14 +31,10 @@ export interface GivenParts {
 /** The same with what was given as plain code and data. */
 export type OwnParts = GivenParts & PlainParts;
 
-export interface Inputs {
+export interface Inputs extends ModelInputs {
   rewards: WeightedReward[];
   judge: OpenedJudge;
   makeSampler: BoundSampler;
-  modelDirectory: string;
-  /** Read from the model's config.json. */
-  planned: PlannedModel;
-  tokenizer: Tokenizer;
   trainData: Dataset;
   /** Rows of `trainData` whose prompts are too long. */
   skippedRows: Set<number>;

@@ -1,4 +1,4 @@
-/** Random numbers for the fuzzers; the same seed gives the same numbers. */
+/** Random numbers for scripts; the same seed gives the same numbers. */
 'use strict';
 
 /**
