@@ -157,7 +157,8 @@ describe('SIGTERM ends', () => {
   ])('acoer %s that waits for its input', async (...words) => {
     const child = spawnAcoer(...words);
     const end = ended(child);
-    await wait(4_000);
+    // More blank lines than a pipe holds: all are written only when the command reads its input.
+    await new Promise<void>((resolve) => child.stdin.write('\n'.repeat(1 << 20), () => resolve()));
     child.kill('SIGTERM');
     expect(await end).toMatchObject({ code: 130 });
   });
@@ -239,7 +240,12 @@ describe('an error that nothing caught', () => {
     ['verify', 'verify', '-'],
     ['reward', 'reward', '-', '--reward', 'acoer'],
   ])('ends acoer %s with 1', async (_, ...words) => {
-    const result = await after("setTimeout(() => { throw new Error('lost'); }, 1500);", ...words);
+    const code = `const timer = setInterval(() => {
+      if (process.stdin.listenerCount('readable') === 0) return;
+      clearInterval(timer);
+      throw new Error('lost');
+    }, 10);`;
+    const result = await after(code, ...words);
     expect(result.stderr).toContain('An error that nothing caught ends this command: lost');
     expect(result.code).toBe(1);
   });

@@ -446,9 +446,14 @@ describe('a limit on code that blocks', () => {
   test('a timer of awake time can be cancelled', async () => {
     let expired = 0;
     const cancel = awakeTimer(30, () => expired++);
-    awakeTimer(30, () => expired++);
+    const second = new Promise<void>((resolve) => {
+      awakeTimer(30, () => {
+        expired++;
+        resolve();
+      });
+    });
     cancel();
-    await new Promise((resolve) => setTimeout(resolve, 90));
+    await second;
     expect(expired).toBe(1);
   });
 });
