@@ -1,5 +1,6 @@
 """What test/real expects of SmolLM2-135M-Instruct: transformers', PEFT's and TRL's numbers.
 
+    .cache/real/venv/bin/python -m pip install -r scripts/real/requirements-references.txt
     .cache/real/venv/bin/python scripts/real/references.py [PART...]
 
 Parts (default: all): logprobs, greedy, chats, sampler, gradients, trl. Reads the models of scripts/real/fetch-smollm2 and
