@@ -26,10 +26,14 @@ export function readConfigFile(path: string): ConfigInput & { preset?: string } 
   if (typeof value !== 'object' || Array.isArray(value)) {
     throw notSettings(path, `must hold settings as "name: value" lines, not ${typeof value}`);
   }
+  if (namesPrototype(value)) throw notSettings(path, 'sets `__proto__`, which is no setting');
   // `$schema` is for editors.
   const { $schema: _schema, ...settings } = value as Values;
   return withModulePaths(settings, dirname(path));
 }
+
+const namesPrototype = (value: unknown): boolean =>
+  isRecord(value) && (Object.hasOwn(value, '__proto__') || Object.values(value).some(namesPrototype));
 
 /** The first line of the parser's message, without the excerpt of the file below it. */
 const yamlFault = (cause: unknown): string => errorMessage(cause).split('\n')[0]!.replace(/:$/, '');
