@@ -1,4 +1,4 @@
-// Code that must pass the row's tests, which run in a child process. The process is ended after two seconds;
+// Code that must pass the row's tests, which run in a child process. The process is ended after five seconds;
 // it is a process of yours with your rights: run untrusted code in a container or under another user.
 //
 //   node examples/tasks/code.mjs [MODEL]          (in a clone, after `npm ci`; elsewhere import from 'acoer')
@@ -14,7 +14,7 @@ const dataset = [
 const passed = (code, tests) =>
   new Promise((resolve) => {
     const program = `${code}\nconsole.log([${tests.join(',')}].filter(Boolean).length)`;
-    const options = { timeout: 2000, killSignal: 'SIGKILL', maxBuffer: 1 << 20 };
+    const options = { timeout: 5000, killSignal: 'SIGKILL', maxBuffer: 1 << 20 };
     execFile(process.execPath, ['-e', program], options, (error, out) =>
       resolve(error ? 0 : Number(out) || 0),
     );
