@@ -90,15 +90,15 @@ test('10,000 prompts do not block the event loop', async () => {
     const question = `Problem ${i}: let $a_${i % 97} = ${i * 7919}$ and $f(x) = x^${i % 13} + ${i}$; find $f(a_${i % 97})$ modulo ${(i % 89) + 2}.`;
     return { id: String(i), question, gold: '0', level: null };
   });
-  // The figure includes the threads of the garbage collector and the compiler, which only add, so take the
-  // minimum of three rounds.
-  const longest: number[] = [];
-  for (let round = 0; round < 3; round++) {
+  // The figure includes the threads of the garbage collector and the compiler, which only add, so the least of
+  // up to three rounds counts.
+  let longest = Infinity;
+  for (let round = 0; round < 3 && longest >= 50; round++) {
     const rendering = renderPrompts(tokenizer, problems);
-    longest.push(await longestTurn(rendering));
+    longest = Math.min(longest, await longestTurn(rendering));
     expect((await rendering).map(({ index }) => index)).toEqual(problems.map((_, i) => i));
   }
-  expect(Math.min(...longest)).toBeLessThan(50);
+  expect(longest).toBeLessThan(50);
 });
 
 test('rendering many prompts ends when its signal fires', async () => {
