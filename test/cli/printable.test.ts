@@ -1,5 +1,6 @@
 /** Hostile text: nothing that a terminal would obey is printed. */
 import { printable, printableJson, printableLine, printableMessage } from '../../src/base/printable';
+import { processorMs } from '../../src/base/deadline';
 
 const HOSTILE: [what: string, text: string, shown: string][] = [
   ['a colour', 'a\x1b[31mred', 'a\\x1b[31mred'],
@@ -45,11 +46,11 @@ test('newlines stay in text of several lines; tabs become spaces', () => {
 
 test('a line of a megabyte is shortened in a message, and takes no time', () => {
   const long = 'x\x1b'.repeat(500_000);
-  const begun = performance.now();
+  const begun = processorMs();
   const line = printableLine(`${long} end`);
   expect(line.length).toBeLessThan(10_000);
   expect(line).toMatch(/ \.\.\. 998,004 characters \.\.\. .* end$/);
   expect(printableMessage(`first\n${long}`).split('\n')).toHaveLength(2);
   expect(printable(long)).toHaveLength(5 * 500_000);
-  expect(performance.now() - begun).toBeLessThan(2000);
+  expect(processorMs() - begun).toBeLessThan(2000);
 });

@@ -8,6 +8,7 @@ import { runTables, writeAnswers, writeCompletions, type CompletionRow } from '.
 import { questionOf } from '../../src/base/transcript';
 import type { Rollout } from '../../src/base/types';
 import { acoer, builtCli, ended, objects } from '../helpers/cli';
+import { processorMs } from '../../src/base/deadline';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-show-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -223,13 +224,13 @@ test('a hostile completion stays text, in text and in JSON', async () => {
     { problem: `p\x1b[1m`, thinking: hostile, answer: hostile, correct: false },
     { problem: 'p2', answer: `${hostile}\r\n` },
   ]);
-  const begun = performance.now();
+  const begun = processorMs();
   for (const words of [[], ['--full'], ['--json'], ['--problem', 'p2']]) {
     const text = await show(path, ...words);
     expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}\p{Cs}]/u);
     expect(text).toContain('z'.repeat(1_000_000));
   }
-  expect(performance.now() - begun).toBeLessThan(20_000);
+  expect(processorMs() - begun).toBeLessThan(20_000);
 });
 
 test('a damaged table is one sentence', async () => {

@@ -85,8 +85,8 @@ async function longestTurn(work: Promise<unknown>): Promise<number> {
   return longest;
 }
 
-test('10,000 prompts do not block the event loop', async () => {
-  const problems = Array.from({ length: 10_000 }, (_, i): Problem => {
+test('2,000 prompts do not block the event loop', async () => {
+  const problems = Array.from({ length: 2_000 }, (_, i): Problem => {
     const question = `Problem ${i}: let $a_${i % 97} = ${i * 7919}$ and $f(x) = x^${i % 13} + ${i}$; find $f(a_${i % 97})$ modulo ${(i % 89) + 2}.`;
     return { id: String(i), question, gold: '0', level: null };
   });

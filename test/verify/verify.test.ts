@@ -1,5 +1,6 @@
 import { hasFormat, verifyCompletion } from '../../packages/verify/src/verify';
 import { answerRegion, lastBoxed } from '../../packages/verify/src/boxed';
+import { processorMs } from '../../src/base/deadline';
 
 describe('lastBoxed', () => {
   test.each([
@@ -114,12 +115,12 @@ test('hostile input gives a verdict, quickly', () => {
     `\\boxed{${' '.repeat(50_000)}1}`,
     '\\boxed{\ud800}',
   ];
-  const startMs = performance.now();
+  const startMs = processorMs();
   for (const text of hostile) {
     expect(typeof verifyCompletion(text, '1').status).toBe('string');
     expect(typeof verifyCompletion('\\boxed{1}', text).status).toBe('string');
   }
-  expect(performance.now() - startMs).toBeLessThan(2000);
+  expect(processorMs() - startMs).toBeLessThan(2000);
 });
 
 test('format needs closed thinking and a complete box', () => {
