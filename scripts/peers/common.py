@@ -46,8 +46,14 @@ def random_model():
     return model
 
 
-def random_ids(rows, length):
-    return torch.randint(0, 151_000, (rows, length))
+def real_model(folder):
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+
+
+def random_ids(rows, length, vocabulary=151_000):
+    return torch.randint(0, vocabulary, (rows, length))
 
 
 def resident_bytes(field="VmRSS"):

@@ -1,12 +1,13 @@
-// llama.cpp through node-llama-cpp. Usage: llama-peer.mjs MODEL.gguf THREADS
+// llama.cpp through node-llama-cpp. Usage: llama-peer.mjs MODEL.gguf VOCABULARY THREADS
 import { answer } from './answer.mjs';
 
-const [path, threads] = process.argv.slice(2);
+const [path, vocabulary, threads] = process.argv.slice(2);
 const { getLlama } = await import('node-llama-cpp');
 const llama = await getLlama({ gpu: false, build: 'never', maxThreads: Number(threads), logLevel: 'error' });
 const model = await llama.loadModel({ modelPath: path });
 const SAMPLING = { temperature: 1, topK: 0, topP: 1, minP: 0 };
-const tokens = (count) => Array.from({ length: count }, () => 300 + Math.floor(Math.random() * 150_000));
+const tokens = (count) =>
+  Array.from({ length: count }, () => 300 + Math.floor(Math.random() * (Number(vocabulary) - 2000)));
 
 async function withContext(sequences, contextSize, work) {
   const context = await model.createContext({

@@ -1,6 +1,6 @@
 /** Times acoer and its peers on the same work; see README.md beside this file. */
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -42,6 +42,7 @@ const JOBS = {
   'decode-1x64': everyDecoder(decode(1, 64, 12)),
   'decode-2x64': everyDecoder(decode(2, 64, 12)),
   'decode-16x64': everyDecoder(decode(16, 64, 12)),
+  'decode-64x64': everyDecoder(decode(64, 64, 12)),
   'decode-1x1024': everyDecoder(decode(1, 1024, 8)),
   'decode-16x1024': {
     ...withoutLlama(everyDecoder(decode(16, 1024, 6))),
@@ -67,15 +68,16 @@ function everyDecoder(job) {
     'acoer with LoRA': { ...samples, lora: true },
     transformers: job,
     'llama.cpp': job,
+    vLLM: job,
   };
 }
 /** It would have to compute all 16 prompts, for minutes. */
-function withoutLlama({ 'llama.cpp': _, ...others }) {
+function withoutLlama({ 'llama.cpp': _, vLLM: __, ...others }) {
   return others;
 }
 function everyPrefill(tokens) {
   const job = { job: 'prefill', tokens };
-  return { acoer: job, transformers: job, 'llama.cpp': job };
+  return { acoer: job, transformers: job, 'llama.cpp': job, vLLM: job };
 }
 function train() {
   return { job: 'train', tokens: 512 };
@@ -124,21 +126,40 @@ class Peer {
 }
 
 /** Which process answers for which row of the table, and how it is started. */
-function commands({ python, threads, scratch }) {
+function commands({ python, 'vllm-python': vllm, threads, scratch, model }) {
   const node = (script, ...words) => [process.execPath, [join(HERE, script), ...words, threads]];
   const py = (script, ...words) => [python, [join(HERE, script), threads, ...words]];
+  const folder = model ?? join(scratch, 'model');
   return {
-    acoer: node('acoer-peer.mjs', join(scratch, 'model'), 'bfloat16', '0'),
+    acoer: node('acoer-peer.mjs', folder, 'bfloat16', '0'),
     // So little beyond the weights that no layer's activations are kept.
-    'acoer, 4 GB': node('acoer-peer.mjs', join(scratch, 'model'), 'bfloat16', '4e9'),
+    'acoer, 4 GB': node('acoer-peer.mjs', folder, 'bfloat16', '4e9'),
     'acoer, tiny': node('acoer-peer.mjs', join(scratch, 'tiny'), 'float32', '0'),
-    transformers: py('transformers_peer.py'),
+    transformers: py('transformers_peer.py', ...(model === undefined ? [] : [model])),
     PEFT: py('peft_peer.py', '0'),
     'PEFT, checkpointing': py('peft_peer.py', '1'),
     TRL: py('trl_peer.py', '1'),
     'TRL, fp32, no checkpointing': py('trl_peer.py', '0'),
-    'llama.cpp': node('llama-peer.mjs', join(scratch, 'model.gguf')),
+    'llama.cpp': node('llama-peer.mjs', join(scratch, 'model.gguf'), shapeOf(model).vocab_size),
+    ...(vllm !== undefined && { vLLM: [vllm, [join(HERE, 'vllm_peer.py'), threads, model]] }),
   };
+}
+
+const QWEN3_1_7B = {
+  hidden_size: 2048,
+  num_hidden_layers: 28,
+  num_attention_heads: 16,
+  num_key_value_heads: 8,
+  head_dim: 128,
+  intermediate_size: 6144,
+  vocab_size: 151_936,
+};
+
+/** With the keys of config.json. */
+function shapeOf(model) {
+  if (model === undefined) return QWEN3_1_7B;
+  const config = JSON.parse(readFileSync(join(model, 'config.json'), 'utf8'));
+  return { head_dim: config.hidden_size / config.num_attention_heads, ...config };
 }
 
 function run(command, words) {
@@ -149,17 +170,19 @@ function run(command, words) {
   });
 }
 
-async function makeModels({ python, scratch }, rows) {
+async function makeModels({ python, scratch, model }, rows) {
   await mkdir(scratch, { recursive: true });
   const ensure = (folder, shape) =>
     existsSync(join(scratch, folder, 'model.safetensors')) ||
     mkdir(join(scratch, folder), { recursive: true }).then(() =>
       bench.writeRandomWeights(join(scratch, folder), shape),
     );
-  if (rows.has('acoer')) await ensure('model', bench.SHAPES['qwen3-1.7b']);
+  if (rows.has('acoer') && model === undefined) await ensure('model', bench.SHAPES['qwen3-1.7b']);
   if (rows.has('acoer, tiny')) await ensure('tiny', TINY_SHAPE);
   const gguf = join(scratch, 'model.gguf');
-  if (rows.has('llama.cpp') && !existsSync(gguf)) await run(python, [join(HERE, 'make_gguf.py'), gguf]);
+  const from = model === undefined ? [] : [model];
+  if (rows.has('llama.cpp') && !existsSync(gguf))
+    await run(python, [join(HERE, 'make_gguf.py'), gguf, ...from]);
 }
 
 const sorted = (values) => [...values].sort((a, b) => a - b);
@@ -171,22 +194,25 @@ const ranged = (values, scale) => {
 };
 
 /** The least time of a job: bytes over bandwidth or FLOPs over the matmul rate. */
-function floorSeconds(job, { readBytesPerSecond, matmulFlopsPerSecond }) {
-  const parameters = 1.7206e9;
-  const keyValueBytes = 28 * 2 * 8 * 128 * 2;
+function floorSeconds(job, shape, { readBytesPerSecond, matmulFlopsPerSecond }) {
+  const { hidden_size: hidden, num_hidden_layers: layers, head_dim: head } = shape;
+  const queries = shape.num_attention_heads * head;
+  const keys = shape.num_key_value_heads * head;
+  const inLayers = layers * hidden * (2 * queries + 2 * keys + 3 * shape.intermediate_size);
+  // The embedding is the head.
+  const parameters = inLayers + shape.vocab_size * hidden;
   if (job.job === 'decode') {
     const caches = job.prompts ?? job.batch;
-    const bytes = 2 * parameters + caches * job.context * keyValueBytes;
+    const bytes = 2 * parameters + caches * job.context * layers * 2 * keys * 2;
     return Math.max(bytes / readBytesPerSecond, (2 * parameters * job.batch) / matmulFlopsPerSecond);
   }
-  const inLayers = parameters - 151_936 * 2048;
   // Scores and weighted values of the tokens before; their gradients take at least twice as much.
-  const attention = 28 * 2 * 16 * 128 * job.tokens;
+  const attention = layers * 2 * queries * job.tokens;
   const flops = job.job === 'prefill' ? 2 * inLayers + attention : 4 * parameters + 3 * attention;
   return (flops * job.tokens) / matmulFlopsPerSecond;
 }
 
-function table(results, ceilings) {
+function table(results, ceilings, shape) {
   const typical = {
     readBytesPerSecond: median(ceilings.map((c) => c.readBytesPerSecond)),
     matmulFlopsPerSecond: median(ceilings.map((c) => c.matmulFlopsPerSecond)),
@@ -202,7 +228,7 @@ function table(results, ceilings) {
       // A step's figure is per token, since TRL's completions may end early.
       const perToken = answers.map((a) => a.seconds / (a.tokens ?? 1));
       const ratio = median(perToken) / median(own.map((a) => a.seconds / (a.tokens ?? 1)));
-      const floor = name.startsWith('step') ? null : floorSeconds(JOBS[name][row], typical);
+      const floor = name.startsWith('step') ? null : floorSeconds(JOBS[name][row], shape, typical);
       const bytes = answers.map((answer) => answer.bytes);
       const memory = bytes[0] === undefined ? '' : ranged(bytes, 1e-6);
       lines.push(
@@ -236,6 +262,8 @@ async function main() {
       threads: { type: 'string', default: String(cpus().length) },
       rounds: { type: 'string', default: '3' },
       scratch: { type: 'string' },
+      model: { type: 'string' },
+      'vllm-python': { type: 'string' },
       out: { type: 'string' },
       without: { type: 'string', multiple: true, default: [] },
     },
@@ -255,7 +283,13 @@ async function main() {
   }
   const names = positionals.length > 0 ? positionals : Object.keys(JOBS);
   const scratch = values.scratch ?? mkdtempSync(join(tmpdir(), 'acoer-peers-'));
-  const left = new Set((await hasLlama()) ? values.without : [...values.without, 'llama.cpp']);
+  const left = new Set(values.without);
+  if (!(await hasLlama())) left.add('llama.cpp');
+  if (values['vllm-python'] === undefined) left.add('vLLM');
+  else if (values.model === undefined) {
+    console.error('--vllm-python needs --model: random weights are not written for it');
+    process.exit(2);
+  }
   const startedBy = (row) => (['acoer with LoRA', 'acoer, 16 prompts'].includes(row) ? 'acoer' : row);
   const work = names.map((name) => [name, Object.entries(JOBS[name]).filter(([row]) => !left.has(row))]);
   const rows = new Set(work.flatMap(([, jobs]) => jobs.map(([row]) => startedBy(row))));
@@ -286,7 +320,7 @@ async function main() {
   }
   for (const peer of peers.values()) peer.end();
   if (values.scratch === undefined) rmSync(scratch, { recursive: true, force: true });
-  const text = table(results, ceilings);
+  const text = table(results, ceilings, shapeOf(values.model));
   console.log(text);
   if (values.out !== undefined) writeFileSync(values.out, `${text}\n`);
 }

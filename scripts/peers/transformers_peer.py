@@ -1,16 +1,17 @@
-"""transformers: decode steps and prefill. Usage: transformers_peer.py THREADS"""
+"""transformers: decode steps and prefill. Usage: transformers_peer.py THREADS [MODEL_FOLDER]"""
 
 import statistics
 import sys
 import time
 
 import torch
-from common import SHAPE, answer, random_ids, random_model, seconds_of
+from common import answer, random_ids, random_model, real_model, seconds_of
 from transformers import GenerationConfig, LogitsProcessorList
 from transformers.cache_utils import DynamicCache
 
 torch.set_num_threads(int(sys.argv[1]))
-model = random_model().eval()
+model = (real_model(sys.argv[2]) if len(sys.argv) > 2 else random_model()).eval()
+config = model.config
 
 
 def generation(new_tokens):
@@ -27,7 +28,7 @@ def generated_steps(batch, context, steps):
         stamps.append(time.perf_counter())
         return scores
 
-    ids = random_ids(batch, context)
+    ids = random_ids(batch, context, config.vocab_size)
     with torch.no_grad():
         model.generate(
             ids,
@@ -41,13 +42,13 @@ def generated_steps(batch, context, steps):
 def steps_after_cache(batch, context, steps):
     """The same for a long context, whose cache is filled with random numbers."""
     bf16 = torch.bfloat16
-    cache = DynamicCache(config=model.config)
-    for layer in range(SHAPE["num_hidden_layers"]):
-        shape = (batch, SHAPE["num_key_value_heads"], context, SHAPE["head_dim"])
+    cache = DynamicCache(config=config)
+    for layer in range(config.num_hidden_layers):
+        shape = (batch, config.num_key_value_heads, context, config.head_dim)
         cache.update(torch.randn(shape, dtype=bf16), torch.randn(shape, dtype=bf16), layer)
 
     def step():
-        out = model(input_ids=random_ids(batch, 1), past_key_values=cache, use_cache=True, logits_to_keep=1)
+        out = model(input_ids=random_ids(batch, 1, config.vocab_size), past_key_values=cache, use_cache=True, logits_to_keep=1)
         torch.multinomial(torch.softmax(out.logits[:, -1].float(), -1), 1)
 
     with torch.no_grad():
@@ -61,7 +62,7 @@ def decode(batch, context, steps):
 
 def prefill(tokens):
     with torch.no_grad():
-        ids = random_ids(1, tokens)
+        ids = random_ids(1, tokens, config.vocab_size)
         return {"seconds": seconds_of(lambda: model(input_ids=ids, use_cache=True, logits_to_keep=1))}
 
 

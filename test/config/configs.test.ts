@@ -9,7 +9,7 @@ import { closeRewards, openRewards, resolveTrainConfig } from '../../src/train/i
 const FOLDER = join(__dirname, '..', '..', 'configs');
 /** Without the runs of other papers, which have a test of their own. */
 const files = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter(
-  (name) => name.endsWith('.yaml') && !name.startsWith('field'),
+  (name) => name.endsWith('.yaml') && !name.startsWith('field') && name !== join('real', 'sft.yaml'),
 );
 const resolved = (file: string) => resolveTrainConfig([readConfigFile(join(FOLDER, file))]);
 
@@ -27,6 +27,9 @@ const TABLE7 = [
   'binary',
   'acoer-fixed',
 ];
+
+/** One configuration per reward of the study on a real model; its warm start is a run of `acoer sft`. */
+const REAL = ['acc', 'beta0', 'beta0.05', 'grpo-lp', 'acoer', 'acoer-held'];
 
 /** The paper's training and evaluation settings, as it states them. */
 const PAPER = {
@@ -48,8 +51,17 @@ const PAPER = {
 
 test('the folder contains the expected runs', () => {
   const table = TABLE7.map((name) => join('table7', `${name}.yaml`));
+  const real = REAL.map((name) => join('real', `${name}.yaml`));
   expect(files.sort()).toEqual(
-    ['acoer-held.yaml', 'authors-code.yaml', 'paper.yaml', 'slide.yaml', 'tiny.yaml', ...table].sort(),
+    [
+      'acoer-held.yaml',
+      'authors-code.yaml',
+      'paper.yaml',
+      'slide.yaml',
+      'tiny.yaml',
+      ...table,
+      ...real,
+    ].sort(),
   );
 });
 
@@ -58,7 +70,9 @@ test.each(files)('%s: its settings, rewards and data are valid', async (file) =>
   const rewards = await openRewards(config);
   await closeRewards(rewards);
   for (const { name } of [trainSpec(config), evalSpec(config)]) {
-    for (const part of name.split(' + ')) expect(['tiny', ...Object.keys(KNOWN_DATASETS)]).toContain(part);
+    if (file.startsWith('real')) expect(name).toMatch(/^\.cache\/real\/task\/\w+\.jsonl$/);
+    else
+      for (const part of name.split(' + ')) expect(['tiny', ...Object.keys(KNOWN_DATASETS)]).toContain(part);
   }
 });
 
@@ -72,6 +86,15 @@ test.each(TABLE7)('table7/%s is the paper run with that reward', async (name) =>
     rewardParams: null,
   });
 });
+
+test.each(REAL)(
+  'real/%s differs from the others in its reward alone, and acoer-held in epsilon',
+  async (name) => {
+    const own = (file: string) => ({ ...resolved(join('real', `${file}.yaml`)), rewardParams: null });
+    const change = name === 'acoer-held' ? { reward: 'acoer', advantageEpsilon: 0.1 } : { reward: name };
+    expect(own(name)).toEqual({ ...own('acc'), ...change });
+  },
+);
 
 /** The settings of a file that differ from the defaults and its preset. */
 function beyondPreset(file: string, preset: string): ConfigInput {

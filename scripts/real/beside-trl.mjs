@@ -1,0 +1,210 @@
+/**
+ * Whole GRPO steps on SmolLM2-135M-Instruct, of acoer and of TRL's GRPOTrainer: the same problems, reward, group,
+ * length, LoRA and threads.
+ *
+ *   node scripts/real/beside-trl.mjs [--rounds N] [--steps N] [--curves] [--out FILE.md]
+ *
+ *   --rounds N   processes of each program, in turns (5)
+ *   --steps N    of each process; the first warms up and is not counted (5)
+ *   --curves     instead: 30 steps of each from the study's long thinkers, with what is right and how long, every 5
+ *   --out FILE   also writes the table there
+ *
+ * The reward of the timed steps differs within every group, so that all completions are trained on (acoer leaves
+ * out those that have no advantage); for the curves it is `acc` and the form. The timed steps' completions nearly
+ * all reach the limit, as the model is not yet trained for the task: 32 of 64 tokens. Needs `npm run build`,
+ * scripts/real/fetch-smollm2 and, in its virtual environment, scripts/real/requirements-references.txt. Nothing else
+ * may run.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpus, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { scriptArguments } from '../lib/arguments.mjs';
+import { root } from '../lib/study.mjs';
+
+const REAL = join(root, '.cache', 'real');
+const PYTHON = join(REAL, 'venv', 'bin', 'python');
+const TRAIN = join(REAL, 'task', 'train.jsonl');
+const PROMPT =
+  'Solve the following math problem. Show your reasoning, then put your final answer in \\boxed{}.\n\n{problem}';
+const THREADS = cpus().length;
+const VARIED = join(root, 'scripts', 'real', 'varied-reward.mjs');
+
+/** TRL with its options as they are, and the fastest that were tried on a CPU. */
+const TRL = {
+  'TRL, defaults': { dtype: 'float32', autocast: true, checkpointing: true },
+  'TRL, fp32': { dtype: 'float32', autocast: false, checkpointing: false },
+  'TRL, bf16 autocast': { dtype: 'bfloat16', autocast: true, checkpointing: false },
+};
+
+const scratch = mkdtempSync(join(tmpdir(), 'acoer-beside-'));
+process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
+
+function output(command, words) {
+  // Each program waits for its threads in its own way.
+  const env = { ...process.env };
+  delete env.OMP_WAIT_POLICY;
+  const { status, stdout } = spawnSync(command, words, {
+    cwd: root,
+    env,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+    maxBuffer: 1 << 28,
+  });
+  if (status === 0) return stdout;
+  console.error(`beside-trl: ${command} ended with ${status}`);
+  process.exit(1);
+}
+
+const linesOf = (text) =>
+  text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+
+/** Steps of acoer in the words of `trl_run.py`. */
+function acoerSteps({ model, adapter, varied, steps, prompts, group, maxNewTokens, learningRate, seed }) {
+  const out = mkdtempSync(join(scratch, 'run-'));
+  const settings = {
+    model,
+    dataset: TRAIN,
+    ...(varied
+      ? { reward: 'varied', 'rewardModules.varied': VARIED, formatWeight: 0 }
+      : { reward: 'acc', formatWeight: 1 }),
+    lossType: 'grpo',
+    promptsPerStep: prompts,
+    numGenerations: group,
+    maxCompletionLength: maxNewTokens,
+    lrSchedulerType: 'constant',
+    warmupRatio: 0,
+    weightDecay: 0,
+    learningRate,
+    evalProblems: 0,
+    saveSteps: 0,
+    completionsSteps: 0,
+    logCompletions: 0,
+  };
+  const words = ['train', '--preset', 'paper', '--max-steps', steps, '--seed', seed];
+  words.push('--threads', THREADS, '--out', join(out, 'run'), '--json');
+  for (const [name, value] of Object.entries(settings)) words.push('--set', `${name}=${value}`);
+  if (adapter !== null) words.push('--adapter', adapter);
+  output(process.execPath, [join(root, 'dist', 'cli', 'main.js'), ...words.map(String)]);
+  return linesOf(readFileSync(join(out, 'run', 'metrics.jsonl'), 'utf8')).map((line) => ({
+    step: line.step,
+    seconds: line.step_time,
+    generateSeconds: line['time/generate'],
+    tokens: line['completions/mean_length'] * prompts * group,
+    reward: line.reward,
+    accuracy: line['accuracy/mean'],
+    peakBytes: line['memory/peak_resident_bytes'],
+  }));
+}
+
+function trlSteps(settings, how) {
+  const file = join(scratch, 'settings.json');
+  const own = { ...settings, ...how, train: TRAIN, prompt: PROMPT, threads: THREADS, temperature: 1 };
+  writeFileSync(
+    file,
+    JSON.stringify({ ...own, model: join(REAL, how.dtype === 'float32' ? 'fp32' : 'bf16') }),
+  );
+  return linesOf(output(PYTHON, [join(root, 'scripts', 'real', 'trl_run.py'), file]));
+}
+
+const PROGRAMS = [
+  ['acoer', (settings) => acoerSteps({ ...settings, model: join(REAL, 'bf16') })],
+  ['acoer, fp32', (settings) => acoerSteps({ ...settings, model: join(REAL, 'fp32') })],
+  ...Object.entries(TRL).map(([name, how]) => [name, (settings) => trlSteps(settings, how)]),
+];
+
+const sorted = (list) => [...list].sort((a, b) => a - b);
+const median = (list) => sorted(list)[list.length >> 1];
+const ranged = (list, digits) => {
+  const [least, most] = [sorted(list)[0], sorted(list).at(-1)].map((value) => value.toFixed(digits));
+  return `${median(list).toFixed(digits)} (${least}-${most})`;
+};
+
+/** Medians of each process, and their median and range over the processes. */
+function table(results) {
+  const each = (rounds, of) => rounds.map((steps) => median(steps.slice(1).map(of)));
+  const perToken = ({ seconds, tokens }) => seconds / tokens;
+  const own = median(each(results.acoer, perToken));
+  const lines = [
+    '| program | step, s | sampling, s | rest, s | tokens | per token, of acoer | peak memory, GB |',
+    '| --- | --- | --- | --- | --- | --- | --- |',
+  ];
+  for (const [name, rounds] of Object.entries(results)) {
+    const cells = [
+      ranged(each(rounds, ({ seconds }) => seconds), 2), // prettier-ignore
+      ranged(each(rounds, ({ generateSeconds }) => generateSeconds), 2), // prettier-ignore
+      ranged(each(rounds, ({ seconds, generateSeconds }) => seconds - generateSeconds), 2), // prettier-ignore
+      median(each(rounds, ({ tokens }) => tokens)).toFixed(0),
+      (median(each(rounds, perToken)) / own).toFixed(2),
+      ranged(rounds.map((steps) => steps.at(-1).peakBytes / 1e9), 2), // prettier-ignore
+    ];
+    lines.push(`| ${name} | ${cells.join(' | ')} |`);
+  }
+  return lines.join('\n');
+}
+
+const SETTINGS = { prompts: 4, group: 8, learningRate: 1e-5 };
+
+function measure(rounds, steps) {
+  const results = Object.fromEntries(PROGRAMS.map(([name]) => [name, []]));
+  const settings = { ...SETTINGS, adapter: null, varied: true, steps, maxNewTokens: 64 };
+  for (let round = 1; round <= rounds; round++) {
+    for (const [name, run] of PROGRAMS) {
+      results[name].push(run({ ...settings, seed: round }));
+      console.error(
+        `${round} ${name}: ${median(results[name].at(-1).map(({ seconds }) => seconds)).toFixed(2)} s`,
+      );
+    }
+  }
+  return table(results);
+}
+
+const CURVE_STEPS = 30;
+const CURVE_EVERY = 5;
+
+function curves() {
+  const adapter = join(REAL, 'study', 'sft', 'final');
+  const settings = {
+    ...SETTINGS,
+    learningRate: 1e-4,
+    adapter,
+    steps: CURVE_STEPS,
+    maxNewTokens: 320,
+    seed: 1,
+  };
+  const lines = ['| program | steps | right, % | tokens | s |', '| --- | --- | --- | --- | --- |'];
+  for (const name of ['acoer', 'TRL, bf16 autocast']) {
+    const steps = new Map(PROGRAMS).get(name)(settings);
+    for (let from = 0; from < CURVE_STEPS; from += CURVE_EVERY) {
+      const some = steps.slice(from, from + CURVE_EVERY);
+      const average = (of) => some.reduce((sum, step) => sum + of(step), 0) / some.length;
+      const tokens = average((step) => step.tokens) / (SETTINGS.prompts * SETTINGS.group);
+      lines.push(
+        `| ${name} | ${from + 1}-${from + CURVE_EVERY} | ${(100 * average((step) => step.accuracy)).toFixed(1)} | ${tokens.toFixed(1)} | ${average((step) => step.seconds).toFixed(1)} |`,
+      );
+    }
+  }
+  return lines.join('\n');
+}
+
+const { values } = scriptArguments(import.meta.url, {
+  options: {
+    rounds: { type: 'string', default: '5' },
+    steps: { type: 'string', default: '5' },
+    curves: { type: 'boolean', default: false },
+    out: { type: 'string' },
+  },
+});
+for (const needed of [PYTHON, TRAIN]) {
+  if (existsSync(needed)) continue;
+  console.error(
+    `beside-trl: ${needed} is missing; run scripts/real/fetch-smollm2 and scripts/real/make-task.mjs.`,
+  );
+  process.exit(2);
+}
+const text = values.curves ? curves() : measure(Number(values.rounds), Number(values.steps));
+console.log(`${cpus()[0].model.trim()}, ${THREADS} cores\n\n${text}`);
+if (values.out !== undefined) writeFileSync(values.out, `${text}\n`);
