@@ -68,16 +68,15 @@ function everyDecoder(job) {
     'acoer with LoRA': { ...samples, lora: true },
     transformers: job,
     'llama.cpp': job,
-    vLLM: job,
   };
 }
 /** It would have to compute all 16 prompts, for minutes. */
-function withoutLlama({ 'llama.cpp': _, vLLM: __, ...others }) {
+function withoutLlama({ 'llama.cpp': _, ...others }) {
   return others;
 }
 function everyPrefill(tokens) {
   const job = { job: 'prefill', tokens };
-  return { acoer: job, transformers: job, 'llama.cpp': job, vLLM: job };
+  return { acoer: job, transformers: job, 'llama.cpp': job };
 }
 function train() {
   return { job: 'train', tokens: 512 };
@@ -126,7 +125,7 @@ class Peer {
 }
 
 /** Which process answers for which row of the table, and how it is started. */
-function commands({ python, 'vllm-python': vllm, threads, scratch, model }) {
+function commands({ python, threads, scratch, model }) {
   const node = (script, ...words) => [process.execPath, [join(HERE, script), ...words, threads]];
   const py = (script, ...words) => [python, [join(HERE, script), threads, ...words]];
   const folder = model ?? join(scratch, 'model');
@@ -141,7 +140,6 @@ function commands({ python, 'vllm-python': vllm, threads, scratch, model }) {
     TRL: py('trl_peer.py', '1'),
     'TRL, fp32, no checkpointing': py('trl_peer.py', '0'),
     'llama.cpp': node('llama-peer.mjs', join(scratch, 'model.gguf'), shapeOf(model).vocab_size),
-    ...(vllm !== undefined && { vLLM: [vllm, [join(HERE, 'vllm_peer.py'), threads, model]] }),
   };
 }
 
@@ -263,7 +261,6 @@ async function main() {
       rounds: { type: 'string', default: '3' },
       scratch: { type: 'string' },
       model: { type: 'string' },
-      'vllm-python': { type: 'string' },
       out: { type: 'string' },
       without: { type: 'string', multiple: true, default: [] },
     },
@@ -283,13 +280,7 @@ async function main() {
   }
   const names = positionals.length > 0 ? positionals : Object.keys(JOBS);
   const scratch = values.scratch ?? mkdtempSync(join(tmpdir(), 'acoer-peers-'));
-  const left = new Set(values.without);
-  if (!(await hasLlama())) left.add('llama.cpp');
-  if (values['vllm-python'] === undefined) left.add('vLLM');
-  else if (values.model === undefined) {
-    console.error('--vllm-python needs --model: random weights are not written for it');
-    process.exit(2);
-  }
+  const left = new Set((await hasLlama()) ? values.without : [...values.without, 'llama.cpp']);
   const startedBy = (row) => (['acoer with LoRA', 'acoer, 16 prompts'].includes(row) ? 'acoer' : row);
   const work = names.map((name) => [name, Object.entries(JOBS[name]).filter(([row]) => !left.has(row))]);
   const rows = new Set(work.flatMap(([, jobs]) => jobs.map(([row]) => startedBy(row))));
