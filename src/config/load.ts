@@ -26,14 +26,20 @@ export function readConfigFile(path: string): ConfigInput & { preset?: string } 
   if (typeof value !== 'object' || Array.isArray(value)) {
     throw notSettings(path, `must hold settings as "name: value" lines, not ${typeof value}`);
   }
-  if (namesPrototype(value)) throw notSettings(path, 'sets `__proto__`, which is no setting');
+  if (namesPrototype(value)) throw notSettings(path, NAMES_PROTOTYPE);
   // `$schema` is for editors.
   const { $schema: _schema, ...settings } = value as Values;
   return withModulePaths(settings, dirname(path));
 }
 
-const namesPrototype = (value: unknown): boolean =>
-  isRecord(value) && (Object.hasOwn(value, '__proto__') || Object.values(value).some(namesPrototype));
+/** @param seen what YAML's aliases repeat, a part of itself as well */
+function namesPrototype(value: unknown, seen = new Set<unknown>()): boolean {
+  if (typeof value !== 'object' || value === null || seen.has(value)) return false;
+  seen.add(value);
+  return Object.hasOwn(value, '__proto__') || Object.values(value).some((part) => namesPrototype(part, seen));
+}
+
+const NAMES_PROTOTYPE = 'sets `__proto__`, which is no setting';
 
 /** The first line of the parser's message, without the excerpt of the file below it. */
 const yamlFault = (cause: unknown): string => errorMessage(cause).split('\n')[0]!.replace(/:$/, '');
@@ -105,6 +111,7 @@ function parseScalar(text: string, assignment: string): unknown {
   const refusal = (fault: unknown) =>
     badAssignment(assignment, `cannot parse the value: ${yamlFault(fault)}`, { cause: fault });
   const value: unknown = parseYaml(text, refusal);
+  if (namesPrototype(value)) throw badAssignment(assignment, `${NAMES_PROTOTYPE}.`);
   // YAML parses an empty value as null; on the command line it means an empty string.
   return text.trim() === '' ? '' : value;
 }

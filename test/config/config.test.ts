@@ -193,9 +193,20 @@ describe('files and assignments', () => {
     const csv = file('rows.csv', 'problem,answer\n1+1,2\n');
     expect(refused(() => readConfigFile(csv))).toContain('If it is training data, use --set dataset=');
     expect(refused(() => readConfigFile(file('c.yaml', '- 1\n')))).toContain('must hold settings');
-    for (const text of ['__proto__: {seed: 1}\n', '{"rewardParams": {"acoer": {"__proto__": {}}}}']) {
+    for (const text of [
+      '__proto__: {seed: 1}\n',
+      '{"rewardParams": {"acoer": {"__proto__": {}}}}',
+      'reward: [{name: acc, __proto__: {}}]\n',
+    ]) {
       expect(refused(() => readConfigFile(file('d.yaml', text)))).toContain('sets `__proto__`');
     }
+    expect(refused(() => parseAssignments(['reward=[{name: acc, __proto__: {}}]']))).toContain(
+      'sets `__proto__`',
+    );
+    // A map that holds itself is for the schema to refuse.
+    expect(Object.keys(readConfigFile(file('e.yaml', 'rewardParams: &x {acoer: *x}\n')))).toEqual([
+      'rewardParams',
+    ]);
   });
 
   test('what the parser would only warn about is refused, and nothing is printed', () => {

@@ -13,6 +13,7 @@ import * as promises from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate, setTimeout as wait } from 'node:timers/promises';
+import { processorMs } from '../../src/base/deadline';
 import {
   createRunDirectory,
   ProgressFile,
@@ -117,10 +118,13 @@ test('a thousand states in a moment are written once, the newest a second later,
 test('nobody waits for a disk that does not answer, and at most one write waits for it', async () => {
   stopClock();
   writeFile.mockImplementationOnce(() => new Promise(() => undefined));
+  const [begun, begunProcessorMs] = [Date.now(), processorMs()];
   for (let i = 0; i < 100; i++) file.show(state(), true);
+  expect(processorMs() - begunProcessorMs).toBeLessThan(50);
   jest.advanceTimersByTime(3_000);
   expect(writeFile).toHaveBeenCalledTimes(1);
   await file.end(state({ phase: 'finished' }));
+  expect(Date.now() - begun).toBeLessThan(3_000);
   expect(writeFile).toHaveBeenCalledTimes(1);
 });
 
