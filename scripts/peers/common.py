@@ -5,7 +5,7 @@ import sys
 import time
 
 import torch
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 SHAPE = dict(
     hidden_size=2048,
@@ -46,9 +46,7 @@ def random_model():
     return model
 
 
-def real_model(folder):
-    from transformers import AutoModelForCausalLM
-
+def stored_model(folder):
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
 
 

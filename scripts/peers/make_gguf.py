@@ -10,23 +10,12 @@ from pathlib import Path
 
 import gguf
 import numpy as np
-
+from common import SHAPE
 from gguf import GGMLQuantizationType, GGUFWriter
+from safetensors.torch import load_file
 
 BF16_FILE = 32
-QWEN3_1_7B = dict(
-    model_type="qwen3",
-    hidden_size=2048,
-    num_attention_heads=16,
-    num_key_value_heads=8,
-    head_dim=128,
-    intermediate_size=6144,
-    vocab_size=151_936,
-    num_hidden_layers=28,
-    max_position_embeddings=40_960,
-    rope_theta=1e6,
-    rms_norm_eps=1e-6,
-)
+QWEN3_1_7B = {**SHAPE, "model_type": "qwen3", "max_position_embeddings": 40_960, "rms_norm_eps": 1e-6}
 
 
 class Random:
@@ -47,11 +36,8 @@ class Random:
 
 class Stored:
     def __init__(self, folder):
-        import torch
-        from safetensors.torch import load_file
-
         tensors = load_file(folder / "model.safetensors")
-        self.tensors = {name: tensor.to(torch.float32).numpy() for name, tensor in tensors.items()}
+        self.tensors = {name: tensor.float().numpy() for name, tensor in tensors.items()}
 
     def matrix(self, name, *shape):
         found = self.tensors[name]

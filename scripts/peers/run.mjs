@@ -1,6 +1,6 @@
 /** Times acoer and its peers on the same work; see README.md beside this file. */
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,8 +8,12 @@ import { createInterface } from 'node:readline';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import bench from '../../dist/bench/index.js';
+import models from '../../dist/models/index.js';
+import cost from '../../dist/plan/cost.js';
 import { scriptArguments } from '../lib/arguments.mjs';
+import { messageOf } from '../lib/errors.mjs';
 
+const { embeddingParameters, parameterCount } = cost;
 const HERE = fileURLToPath(new URL('.', import.meta.url));
 const TINY = {
   hidden_size: 96,
@@ -125,7 +129,7 @@ class Peer {
 }
 
 /** Which process answers for which row of the table, and how it is started. */
-function commands({ python, threads, scratch, model }) {
+function commands({ python, threads, scratch, model }, { vocabSize }) {
   const node = (script, ...words) => [process.execPath, [join(HERE, script), ...words, threads]];
   const py = (script, ...words) => [python, [join(HERE, script), threads, ...words]];
   const folder = model ?? join(scratch, 'model');
@@ -139,25 +143,8 @@ function commands({ python, threads, scratch, model }) {
     'PEFT, checkpointing': py('peft_peer.py', '1'),
     TRL: py('trl_peer.py', '1'),
     'TRL, fp32, no checkpointing': py('trl_peer.py', '0'),
-    'llama.cpp': node('llama-peer.mjs', join(scratch, 'model.gguf'), shapeOf(model).vocab_size),
+    'llama.cpp': node('llama-peer.mjs', join(scratch, 'model.gguf'), vocabSize),
   };
-}
-
-const QWEN3_1_7B = {
-  hidden_size: 2048,
-  num_hidden_layers: 28,
-  num_attention_heads: 16,
-  num_key_value_heads: 8,
-  head_dim: 128,
-  intermediate_size: 6144,
-  vocab_size: 151_936,
-};
-
-/** With the keys of config.json. */
-function shapeOf(model) {
-  if (model === undefined) return QWEN3_1_7B;
-  const config = JSON.parse(readFileSync(join(model, 'config.json'), 'utf8'));
-  return { head_dim: config.hidden_size / config.num_attention_heads, ...config };
 }
 
 function run(command, words) {
@@ -193,19 +180,17 @@ const ranged = (values, scale) => {
 
 /** The least time of a job: bytes over bandwidth or FLOPs over the matmul rate. */
 function floorSeconds(job, shape, { readBytesPerSecond, matmulFlopsPerSecond }) {
-  const { hidden_size: hidden, num_hidden_layers: layers, head_dim: head } = shape;
-  const queries = shape.num_attention_heads * head;
-  const keys = shape.num_key_value_heads * head;
-  const inLayers = layers * hidden * (2 * queries + 2 * keys + 3 * shape.intermediate_size);
-  // The embedding is the head.
-  const parameters = inLayers + shape.vocab_size * hidden;
+  const parameters = parameterCount(shape);
+  const { numLayers: layers, headDim } = shape;
   if (job.job === 'decode') {
     const caches = job.prompts ?? job.batch;
-    const bytes = 2 * parameters + caches * job.context * layers * 2 * keys * 2;
+    const keyValueBytes = layers * 2 * shape.numKvHeads * headDim * 2;
+    const bytes = 2 * parameters + caches * job.context * keyValueBytes;
     return Math.max(bytes / readBytesPerSecond, (2 * parameters * job.batch) / matmulFlopsPerSecond);
   }
+  const inLayers = parameters - embeddingParameters(shape);
   // Scores and weighted values of the tokens before; their gradients take at least twice as much.
-  const attention = layers * 2 * queries * job.tokens;
+  const attention = layers * 2 * shape.numHeads * headDim * job.tokens;
   const flops = job.job === 'prefill' ? 2 * inLayers + attention : 4 * parameters + 3 * attention;
   return (flops * job.tokens) / matmulFlopsPerSecond;
 }
@@ -245,6 +230,12 @@ function table(results, ceilings, shape) {
   return [machine.join('; '), '', ...lines].join('\n');
 }
 
+const shapeIn = (folder) =>
+  models.readModelSpec(folder).catch((error) => {
+    console.error(messageOf(error));
+    process.exit(2);
+  });
+
 async function hasLlama() {
   return import('node-llama-cpp').then(
     () => true,
@@ -278,7 +269,15 @@ async function main() {
     console.error(`cannot leave out ${notLeft.join('; ')}: peers are ${others.join('; ')}`);
     process.exit(2);
   }
-  const names = positionals.length > 0 ? positionals : Object.keys(JOBS);
+  const { model } = values;
+  const known = Object.keys(JOBS).filter((name) => model === undefined || /^(decode|prefill)/.test(name));
+  const apart = positionals.filter((name) => !known.includes(name));
+  if (apart.length > 0) {
+    console.error(`--model is for the jobs of decoding and prompts, not ${apart.join(', ')}`);
+    process.exit(2);
+  }
+  const names = positionals.length > 0 ? positionals : known;
+  const shape = model === undefined ? bench.SHAPES['qwen3-1.7b'] : await shapeIn(model);
   const scratch = values.scratch ?? mkdtempSync(join(tmpdir(), 'acoer-peers-'));
   const left = new Set((await hasLlama()) ? values.without : [...values.without, 'llama.cpp']);
   const startedBy = (row) => (['acoer with LoRA', 'acoer, 16 prompts'].includes(row) ? 'acoer' : row);
@@ -288,7 +287,7 @@ async function main() {
   const settings = { ...values, scratch };
   await makeModels(settings, rows);
   const peers = new Map();
-  for (const [row, [command, words]] of Object.entries(commands(settings))) {
+  for (const [row, [command, words]] of Object.entries(commands(settings, shape))) {
     if (!rows.has(row)) continue;
     peers.set(row, new Peer(row, command, words));
     await peers.get(row).next();
@@ -311,7 +310,7 @@ async function main() {
   }
   for (const peer of peers.values()) peer.end();
   if (values.scratch === undefined) rmSync(scratch, { recursive: true, force: true });
-  const text = table(results, ceilings, shapeOf(values.model));
+  const text = table(results, ceilings, shape);
   console.log(text);
   if (values.out !== undefined) writeFileSync(values.out, `${text}\n`);
 }

@@ -5,12 +5,12 @@ import sys
 import time
 
 import torch
-from common import answer, random_ids, random_model, real_model, seconds_of
+from common import answer, random_ids, random_model, stored_model, seconds_of
 from transformers import GenerationConfig, LogitsProcessorList
 from transformers.cache_utils import DynamicCache
 
 torch.set_num_threads(int(sys.argv[1]))
-model = (real_model(sys.argv[2]) if len(sys.argv) > 2 else random_model()).eval()
+model = (stored_model(sys.argv[2]) if len(sys.argv) > 2 else random_model()).eval()
 config = model.config
 
 

@@ -19,14 +19,16 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import configuration from '../../dist/config/index.js';
+import statistics from '../../dist/base/statistics.js';
 import { scriptArguments } from '../lib/arguments.mjs';
 import { root } from '../lib/study.mjs';
 
+const { maximum, mean, median, minimum } = statistics;
 const REAL = join(root, '.cache', 'real');
 const PYTHON = join(REAL, 'venv', 'bin', 'python');
 const TRAIN = join(REAL, 'task', 'train.jsonl');
-const PROMPT =
-  'Solve the following math problem. Show your reasoning, then put your final answer in \\boxed{}.\n\n{problem}';
+const { promptTemplate: PROMPT } = configuration.resolveConfig([], 'paper');
 const THREADS = cpus().length;
 const VARIED = join(root, 'scripts', 'real', 'varied-reward.mjs');
 
@@ -116,10 +118,8 @@ const PROGRAMS = [
   ...Object.entries(TRL).map(([name, how]) => [name, (settings) => trlSteps(settings, how)]),
 ];
 
-const sorted = (list) => [...list].sort((a, b) => a - b);
-const median = (list) => sorted(list)[list.length >> 1];
 const ranged = (list, digits) => {
-  const [least, most] = [sorted(list)[0], sorted(list).at(-1)].map((value) => value.toFixed(digits));
+  const [least, most] = [minimum(list), maximum(list)].map((value) => value.toFixed(digits));
   return `${median(list).toFixed(digits)} (${least}-${most})`;
 };
 
@@ -180,7 +180,7 @@ function curves() {
     const steps = new Map(PROGRAMS).get(name)(settings);
     for (let from = 0; from < CURVE_STEPS; from += CURVE_EVERY) {
       const some = steps.slice(from, from + CURVE_EVERY);
-      const average = (of) => some.reduce((sum, step) => sum + of(step), 0) / some.length;
+      const average = (of) => mean(some.map(of));
       const tokens = average((step) => step.tokens) / (SETTINGS.prompts * SETTINGS.group);
       lines.push(
         `| ${name} | ${from + 1}-${from + CURVE_EVERY} | ${(100 * average((step) => step.accuracy)).toFixed(1)} | ${tokens.toFixed(1)} | ${average((step) => step.seconds).toFixed(1)} |`,

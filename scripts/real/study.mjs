@@ -14,10 +14,12 @@
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
+import statistics from '../../dist/base/statistics.js';
 import { scriptArguments } from '../lib/arguments.mjs';
 import { root, seedsOf } from '../lib/study.mjs';
-import { mean, tInterval } from './intervals.mjs';
+
+const { mean, sampleStd } = statistics;
 
 const REWARDS = 'acc,beta0,beta0.05,grpo-lp,acoer,acoer-held';
 const TASK = join('.cache', 'real', 'task');
@@ -32,21 +34,27 @@ function done(...words) {
   }
 }
 
-const finished = (out) => existsSync(join(root, out, 'summary.json'));
+const finished = (out) => existsSync(resolve(root, out, 'summary.json'));
 
 /** Trains to the end with what is there: a finished run, one to resume, or none. */
 function ensureRun(command, out, ...words) {
   if (finished(out)) return;
-  const begun = existsSync(join(root, out, 'config.json'));
+  const begun = existsSync(resolve(root, out, 'config.json'));
   console.log(`${begun ? 'resuming' : 'starting'} ${out}`);
   if (begun) done(ACOER, command, '--resume', out);
   else done(ACOER, command, ...words, '--out', out);
 }
 
-const summaryOf = (out) => JSON.parse(readFileSync(join(root, out, 'summary.json'), 'utf8'));
+const summaryOf = (out) => JSON.parse(readFileSync(resolve(root, out, 'summary.json'), 'utf8'));
 
 const percent = (value) => `${(100 * value).toFixed(1)}`;
 const change = (after, before) => `${after <= before ? '' : '+'}${(100 * (after / before - 1)).toFixed(0)}%`;
+
+/** 97.5% points of Student's t with 1, 2, ... degrees of freedom. */
+const T_975 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
+
+/** Half the width of the 95% interval of the mean, for 2 to 10 values that are normal. */
+const tInterval = (values) => (T_975[values.length - 2] * sampleStd(values)) / Math.sqrt(values.length);
 
 /** `values` as `81.5` or, of several seeds, `81.5 +- 2.1 (79.0, 84.0)`: mean, 95% interval of the mean, each. */
 function ofSeeds(values, shown) {

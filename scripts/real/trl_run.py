@@ -5,7 +5,7 @@
 SETTINGS: model, adapter (folder or null), train (JSON Lines of problem and answer), prompt (template), steps,
 prompts, group, maxNewTokens, temperature, learningRate, seed, threads, dtype (of the base weights), autocast (bf16
 autocast), checkpointing, varied (a reward of the length alone). Otherwise the reward is 1 for a right answer and 1
-for the form, as `acc` with formatWeight 1. A line: step, seconds, generateSeconds, tokens, reward, accuracy, thinkingCharacters,
+for the form, as `acc` with formatWeight 1. A line: step, seconds, generateSeconds, tokens, reward, accuracy,
 peakBytes.
 """
 
@@ -33,19 +33,18 @@ from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
 torch.set_num_threads(settings["threads"])
 TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-FORM = re.compile(r"<think>(.*?)</think>.*\\boxed\{([^{}]*)\}", re.S)
+FORM = re.compile(r"<think>.*?</think>.*\\boxed\{([^{}]*)\}", re.S)
 
 step = {}
 
 
 def right_and_formed(completions, answer, completion_ids, **_):
     rewards = []
-    right = characters = 0
+    right = 0
     for completion, gold in zip(completions, answer):
         found = FORM.match(completion[0]["content"].lstrip())
-        correct = found is not None and found[2].strip() == gold
+        correct = found is not None and found[1].strip() == gold
         right += correct
-        characters += len(found[1]) if found else len(completion[0]["content"])
         form = float(correct) + float(found is not None)
         rewards.append(float(len(completion[0]["content"]) % 7) if settings["varied"] else form)
     count = len(rewards)
@@ -53,7 +52,6 @@ def right_and_formed(completions, answer, completion_ids, **_):
         tokens=sum(map(len, completion_ids)),
         reward=sum(rewards) / count,
         accuracy=right / count,
-        thinkingCharacters=characters / count,
     )
     return rewards
 
