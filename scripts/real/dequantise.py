@@ -12,7 +12,6 @@ from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging
 
 
 def unpack(folder: Path, file: str, expected: str) -> Path:
@@ -28,7 +27,6 @@ def unpack(folder: Path, file: str, expected: str) -> Path:
 
 def main() -> None:
     folder, file, expected = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-    logging.disable_progress_bar()
     gguf = unpack(folder, file, expected)
     tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=file)
     model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32)
