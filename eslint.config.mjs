@@ -9,6 +9,7 @@ const READING =
 export default tseslint.config(
   {
     ignores: [
+      '.cache/',
       '**/dist/',
       'build/',
       'native/',
