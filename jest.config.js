@@ -19,6 +19,7 @@ module.exports = {
       },
     ],
   },
+  testSequencer: '<rootDir>/test/helpers/sequencer.cjs',
   reporters: ['default', '<rootDir>/test/helpers/summary.cjs'],
   // Ends what hangs; a machine that others load is no failure.
   testTimeout: 300_000,

@@ -73,7 +73,7 @@ export interface MemoryInput extends TrainingMemoryInput {
 
 const MIB = 2 ** 20;
 /** Node with the libraries mapped, the JavaScript heap and the data of a run; measured (docs/plan.md). */
-const PROCESS_BYTES = 300e6;
+const PROCESS_BYTES = 270e6;
 /** Resident bytes per byte of tokenizer.json; measured (docs/plan.md). */
 const TOKENIZER_FACTOR = 12;
 /** CUDA context, cuBLAS and the allocator's slack; a prediction. */
