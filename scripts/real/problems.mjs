@@ -50,7 +50,7 @@ function sum(a, b) {
     tens > 0 && ones > 0
       ? `${a} + ${b}: ${a} + ${tens} = ${a + tens}, and ${a + tens} + ${ones} = ${a + b}.`
       : `${a} + ${b} = ${a + b}.`;
-  return { say, check: `${a + b} - ${b} = ${a}, as it should be.` };
+  return { say, check: `${a + b} - ${b} = ${a}.` };
 }
 
 /** @returns {Step} */
@@ -60,7 +60,7 @@ function difference(a, b) {
     tens > 0 && ones > 0
       ? `${a} - ${b}: ${a} - ${tens} = ${a - tens}, and ${a - tens} - ${ones} = ${a - b}.`
       : `${a} - ${b} = ${a - b}.`;
-  return { say, check: `${a - b} + ${b} = ${a}, as it should be.` };
+  return { say, check: `${a - b} + ${b} = ${a}.` };
 }
 
 /** @returns {Step} for a factor `b` below 10 */
@@ -70,7 +70,7 @@ function product(a, b) {
     tens > 0 && ones > 0
       ? `${a} * ${b}: ${tens} * ${b} = ${tens * b}, ${ones} * ${b} = ${ones * b}, and ${tens * b} + ${ones * b} = ${a * b}.`
       : `${a} * ${b} = ${a * b}.`;
-  return { say, check: `${b} times ${a} is ${a * b} again.` };
+  return { say, check: `${b} * ${a} = ${a * b}.` };
 }
 
 /** Level 1: one sum or difference. */
@@ -149,13 +149,9 @@ export function problemOf(level, draws) {
   }
 }
 
-const OPENINGS = [
-  'Let me think about this step by step.',
-  'Okay, I will take this slowly, one step at a time.',
-  'First I want to be sure what is asked.',
-];
-const DOUBTS = ['Wait, let me check that.', 'Hmm, is that right? I check it.', 'Let me make sure of this.'];
-const SECOND = ['To be sure, I do it all once more.', 'Before I answer, let me go through it again.'];
+const OPENINGS = ['Let me think step by step.', 'Okay, one step at a time.', 'I will take this slowly.'];
+const DOUBTS = ['Wait, let me check.', 'Hmm, is that right?', 'Let me make sure.'];
+const SECOND = ['To be sure, I do it all once more.', 'Let me go through it again.'];
 
 /**
  * A long way to the answer: each step is stated, most are checked, and often all is done again.
@@ -163,12 +159,12 @@ const SECOND = ['To be sure, I do it all once more.', 'Before I answer, let me g
  */
 export function verboseTrace({ problem, answer, steps }, { choice, chance }) {
   const lines = [choice(OPENINGS)];
-  if (chance(0.7)) lines.push(`The question is: ${problem}`);
+  if (chance(0.2)) lines.push(`The question is: ${problem}`);
   for (const { say, check } of steps) {
     lines.push(say);
-    if (chance(0.8)) lines.push(`${choice(DOUBTS)} ${check}`);
+    if (chance(0.7)) lines.push(`${choice(DOUBTS)} ${check}`);
   }
-  if (chance(0.7)) {
+  if (chance(0.4)) {
     lines.push(choice(SECOND));
     for (const { say } of steps) lines.push(say);
     lines.push(`Both times I get ${answer}.`);
