@@ -111,9 +111,20 @@ test('a page whose run has gone waits for the lock of the run, which the kernel 
   const lock = RunLock.acquire(run);
   const child = fork(join(dirname(builtCli()), '..', 'watch', 'child.js'), [run], { execArgv: [] });
   const [{ address }] = (await once(child, 'message')) as [{ address: string }];
-  const events = fetch(`${address}events`).then((response) => response.text());
+  const { body } = await fetch(`${address}events`);
+  const events = body!.pipeThrough(new TextDecoderStream())[Symbol.asyncIterator]();
+  let told = '';
+  const read = async (until: RegExp) => {
+    while (!until.test(told)) {
+      const { value, done } = await events.next();
+      if (done) return;
+      told += value;
+    }
+  };
+  await read(/"state":"running"/);
   child.disconnect();
   await new Promise((resolve) => setTimeout(resolve, 300));
   lock.release();
-  expect(await events).toMatch(/"state":"running"[^]*"state":"stopped"[^]*event: bye/);
+  await read(/event: bye/);
+  expect(told).toMatch(/"state":"running"[^]*"state":"stopped"[^]*event: bye/);
 });

@@ -1,4 +1,4 @@
-const Sequencer = require('@jest/test-sequencer').default;
+const { default: Sequencer } = require('@jest/test-sequencer');
 
 /** Takes ten times as long as most slow files. */
 const LONGEST = 'acoer-check.slow.test.ts';
@@ -8,8 +8,9 @@ const LONGEST = 'acoer-check.slow.test.ts';
  * small file that takes minutes would begin last, with nothing left for the other cores to do beside it.
  */
 module.exports = class extends Sequencer {
-  sort(tests) {
-    const turn = ({ path }) => (path.endsWith(LONGEST) ? 0 : path.includes('.slow.test.') ? 1 : 2);
-    return super.sort(tests).sort((a, b) => turn(a) - turn(b));
+  /** @override @param {import('@jest/test-result').Test[]} tests */
+  async sort(tests) {
+    const turn = ({ path = '' }) => (path.endsWith(LONGEST) ? 0 : path.includes('.slow.test.') ? 1 : 2);
+    return [...(await super.sort(tests))].sort((a, b) => turn(a) - turn(b));
   }
 };
