@@ -72,6 +72,7 @@ function everyDecoder(job) {
     'acoer with LoRA': { ...samples, lora: true },
     transformers: job,
     'llama.cpp': job,
+    vLLM: job,
   };
 }
 /** It would have to compute all 16 prompts, for minutes. */
@@ -80,7 +81,7 @@ function withoutLlama({ 'llama.cpp': _, ...others }) {
 }
 function everyPrefill(tokens) {
   const job = { job: 'prefill', tokens };
-  return { acoer: job, transformers: job, 'llama.cpp': job };
+  return { acoer: job, transformers: job, 'llama.cpp': job, vLLM: job };
 }
 function train() {
   return { job: 'train', tokens: 512 };
@@ -129,7 +130,7 @@ class Peer {
 }
 
 /** Which process answers for which row of the table, and how it is started. */
-function commands({ python, threads, scratch, model }, { vocabSize }) {
+function commands({ python, vllm, threads, scratch, model }, { vocabSize }) {
   const node = (script, ...words) => [process.execPath, [join(HERE, script), ...words, threads]];
   const py = (script, ...words) => [python, [join(HERE, script), threads, ...words]];
   const folder = model ?? join(scratch, 'model');
@@ -144,6 +145,7 @@ function commands({ python, threads, scratch, model }, { vocabSize }) {
     TRL: py('trl_peer.py', '1'),
     'TRL, fp32, no checkpointing': py('trl_peer.py', '0'),
     'llama.cpp': node('llama-peer.mjs', join(scratch, 'model.gguf'), vocabSize),
+    vLLM: [vllm, [join(HERE, 'vllm_peer.py'), threads, model]],
   };
 }
 
@@ -252,6 +254,7 @@ async function main() {
       rounds: { type: 'string', default: '3' },
       scratch: { type: 'string' },
       model: { type: 'string' },
+      vllm: { type: 'string' },
       out: { type: 'string' },
       without: { type: 'string', multiple: true, default: [] },
     },
@@ -279,7 +282,9 @@ async function main() {
   const names = positionals.length > 0 ? positionals : known;
   const shape = model === undefined ? bench.SHAPES['qwen3-1.7b'] : await shapeIn(model);
   const scratch = values.scratch ?? mkdtempSync(join(tmpdir(), 'acoer-peers-'));
-  const left = new Set((await hasLlama()) ? values.without : [...values.without, 'llama.cpp']);
+  const left = new Set(values.without);
+  if (!(await hasLlama())) left.add('llama.cpp');
+  if (values.vllm === undefined || model === undefined) left.add('vLLM');
   const startedBy = (row) => (['acoer with LoRA', 'acoer, 16 prompts'].includes(row) ? 'acoer' : row);
   const work = names.map((name) => [name, Object.entries(JOBS[name]).filter(([row]) => !left.has(row))]);
   const rows = new Set(work.flatMap(([, jobs]) => jobs.map(([row]) => startedBy(row))));
