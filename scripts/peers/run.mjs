@@ -279,12 +279,16 @@ async function main() {
     console.error(`--model is for the jobs of decoding and prompts, not ${apart.join(', ')}`);
     process.exit(2);
   }
+  if (values.vllm !== undefined && model === undefined) {
+    console.error('--vllm needs --model: vLLM is asked about a real model only');
+    process.exit(2);
+  }
   const names = positionals.length > 0 ? positionals : known;
   const shape = model === undefined ? bench.SHAPES['qwen3-1.7b'] : await shapeIn(model);
   const scratch = values.scratch ?? mkdtempSync(join(tmpdir(), 'acoer-peers-'));
   const left = new Set(values.without);
   if (!(await hasLlama())) left.add('llama.cpp');
-  if (values.vllm === undefined || model === undefined) left.add('vLLM');
+  if (values.vllm === undefined) left.add('vLLM');
   const startedBy = (row) => (['acoer with LoRA', 'acoer, 16 prompts'].includes(row) ? 'acoer' : row);
   const work = names.map((name) => [name, Object.entries(JOBS[name]).filter(([row]) => !left.has(row))]);
   const rows = new Set(work.flatMap(([, jobs]) => jobs.map(([row]) => startedBy(row))));

@@ -1,5 +1,6 @@
 """vLLM's CPU build: decode steps and prefill. Usage: vllm_peer.py THREADS MODEL_FOLDER"""
 
+import itertools
 import os
 import statistics
 import sys
@@ -29,18 +30,14 @@ llm = LLM(
     enable_prefix_caching=False,
 )
 engine = llm.llm_engine
-vocabulary = llm.get_tokenizer().vocab_size - 2000
+vocabulary = llm.get_tokenizer().vocab_size
+names = map(str, itertools.count())
 
 
 def add(count, context, new_tokens):
     sampling = SamplingParams(max_tokens=new_tokens, temperature=1.0, ignore_eos=True, detokenize=False)
-    for i in range(count):
-        ids = random_ids(1, context, vocabulary)[0].tolist()
-        engine.add_request(f"{add.calls}-{i}", TokensPrompt(prompt_token_ids=ids), sampling)
-    add.calls += 1
-
-
-add.calls = 0
+    for ids in random_ids(count, context, vocabulary).tolist():
+        engine.add_request(next(names), TokensPrompt(prompt_token_ids=ids), sampling)
 
 
 def all_steps():

@@ -46,13 +46,20 @@ const CASES = {
   '50M-fp32': { shape: shape(151_936, 256, 8, 8, 64), config: run(32, 32, 'float32') },
   '110M-bf16': { shape: shape(151_936, 512, 12, 8, 64), config: run(64, 24) },
   '600M-bf16': { shape: bench.SHAPES['qwen3-0.6b'], config: run(8, 16) },
-  // Not used when the constants were fitted:
   '10M-fp32-full': {
     shape: shape(8192, 256, 8, 8, 64),
     config: { ...run(16, 48, 'float32'), full: true },
   },
   '20M-fp32': { shape: shape(32_000, 384, 6, 6, 64), config: run(24, 64, 'float32') },
   '160M-bf16': { shape: shape(100_000, 768, 10, 12, 64), config: run(16, 32) },
+  // Not used when the constants were fitted:
+  '6M-fp32': { shape: shape(4096, 256, 6, 4, 64), config: run(48, 40, 'float32') },
+  '35M-bf16': { shape: shape(24_000, 512, 10, 8, 64), config: run(40, 64) },
+  '60M-fp32': { shape: shape(40_000, 640, 8, 10, 64), config: run(16, 56, 'float32') },
+  '20M-fp32-full': {
+    shape: shape(20_000, 320, 8, 4, 80),
+    config: { ...run(8, 64, 'float32'), full: true },
+  },
 };
 
 async function measure({ shape: modelShape, config }) {

@@ -4,7 +4,9 @@ import { delimiter, dirname, join } from 'node:path';
 import { fork, spawn } from 'node:child_process';
 import { RunLock } from '../../src/run/lock';
 import { hasDesktop } from '../../src/watch';
+import type { WireEvents } from '../../src/watch/wire';
 import { acoer, builtCli, ended, spawnAcoer } from '../helpers/cli';
+import { WatchEvents } from '../helpers/watch-events';
 import { watchedFolder, writeRun } from '../helpers/watched-runs';
 
 beforeAll(() => void builtCli());
@@ -21,6 +23,11 @@ function line(stream: NodeJS.ReadableStream, pattern: RegExp): Promise<RegExpExe
     stream.on('end', () => reject(new Error(`no such line in: ${text}`)));
   });
 }
+
+/** Of an event; generous, because a machine may be busy. */
+const WITHIN_MS = 60_000;
+const inState = (state: string) => (data: WireEvents['runs']) =>
+  data.changed.some((run) => run.state === state);
 
 const ADDRESS = /http:\/\/127\.0\.0\.1:\d+\/[\w-]+\/\n/;
 
@@ -95,12 +102,13 @@ test('acoer train --watch shows the run while it goes on, and the page ends with
   const [, address] = await line(child.stderr, /live page {2}(http:\/\/127\.0\.0\.1:\d+\/[\w-]+\/)\n/);
   const [entry] = (await (await fetch(`${address}runs`)).json()) as { state: string; maxSteps: number }[];
   expect(entry).toMatchObject({ state: 'running', maxSteps: 500 });
-  const events = fetch(`${address}events`).then((response) => response.text());
-  await new Promise((resolve) => setTimeout(resolve, 500));
+  const events = new WatchEvents(address!);
+  await events.next('runs', inState('running'), WITHIN_MS);
   child.kill('SIGKILL');
   expect((await done).code).toBeNull();
   // The last word of the page's process is the state in which the run was left.
-  expect(await events).toMatch(/"state":"killed"[^]*event: bye/);
+  await events.next('runs', inState('killed'), WITHIN_MS);
+  await events.next('bye', undefined, WITHIN_MS);
   await expect(fetch(address!)).rejects.toThrow();
   rmSync(out, { recursive: true });
 });
@@ -111,20 +119,11 @@ test('a page whose run has gone waits for the lock of the run, which the kernel 
   const lock = RunLock.acquire(run);
   const child = fork(join(dirname(builtCli()), '..', 'watch', 'child.js'), [run], { execArgv: [] });
   const [{ address }] = (await once(child, 'message')) as [{ address: string }];
-  const { body } = await fetch(`${address}events`);
-  const events = body!.pipeThrough(new TextDecoderStream())[Symbol.asyncIterator]();
-  let told = '';
-  const read = async (until: RegExp) => {
-    while (!until.test(told)) {
-      const { value, done } = await events.next();
-      if (done) return;
-      told += value;
-    }
-  };
-  await read(/"state":"running"/);
+  const events = new WatchEvents(address);
+  await events.next('runs', inState('running'), WITHIN_MS);
   child.disconnect();
   await new Promise((resolve) => setTimeout(resolve, 300));
   lock.release();
-  await read(/event: bye/);
-  expect(told).toMatch(/"state":"running"[^]*"state":"stopped"[^]*event: bye/);
+  await events.next('runs', inState('stopped'), WITHIN_MS);
+  await events.next('bye', undefined, WITHIN_MS);
 });
