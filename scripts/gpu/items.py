@@ -6,6 +6,7 @@ import re
 import running
 
 TAIL_LINES = 25
+LOOK_SECONDS = 0.5
 # Less than this is not worth a start: libtorch for CUDA takes a second or two to load.
 LEAST_SECONDS = 2
 
@@ -70,6 +71,10 @@ def run_item(item, clock, folder, on_line=None):
 def run_items(items, jobs, clock, folder):
     """Yields (entry, text) as items end; up to `jobs` at a time, begun in their order."""
     with concurrent.futures.ThreadPoolExecutor(max(1, jobs)) as pool:
-        started = [pool.submit(run_item, item, clock, folder) for item in items]
-        for future in concurrent.futures.as_completed(started):
-            yield future.result()
+        started = waiting = [pool.submit(run_item, item, clock, folder) for item in items]
+        while waiting:
+            # Python handles a signal that comes just as a wait begins only when it ends.
+            ended, waiting = concurrent.futures.wait(waiting, LOOK_SECONDS, concurrent.futures.FIRST_COMPLETED)
+            for future in started:
+                if future in ended:
+                    yield future.result()

@@ -1,16 +1,15 @@
 /** YAML that others wrote. */
-import { parseDocument } from 'yaml';
+import { type Document, isPair, LineCounter, parseDocument, visit, type YAMLError } from 'yaml';
 import { withinTime } from './deadline';
 import { needThreads, TIMER_THREADS } from './threads';
 
-/** The parser's time grows with the square of some faulty texts' length. */
+/** The time of some texts grows with the square of their length. */
 const LIMIT_MS = 2_000;
 
 /**
  * The value of a YAML text. Unlike the library's own function it never prints: what that warns about (a tag
  * that it does not know, a doubtful alias, a list as a key) would reach the terminal with pieces of the text.
- * @param refusal makes the error to throw from the first fault, whose message starts with a line that tells the
- * place
+ * @param refusal makes the error to throw from the first fault, whose message tells the place
  * @param warnings whether a warning is a fault
  * @throws that error; DEVICE if no more threads can be started
  */
@@ -29,9 +28,33 @@ export function parseYaml(
   }
 }
 
+function withPlace(fault: YAMLError, lineCounter: LineCounter): YAMLError {
+  const [offset] = fault.pos;
+  if (offset < 0) return fault;
+  const { line, col } = lineCounter.linePos(offset);
+  fault.message += ` at line ${line}, column ${col}`;
+  return fault;
+}
+
+/** Making text of such a key takes twice as long for each level. */
+function hasKeysInKeys(document: Document): boolean {
+  let found = false;
+  visit(document, {
+    Collection: (place, _, path) => {
+      if (place !== 'key' || !path.some((above, i) => isPair(above) && above.key === path[i + 1])) return;
+      found = true;
+      return visit.BREAK;
+    },
+  });
+  return found;
+}
+
 function valueOf(text: string, warnings: 'refuse' | 'ignore'): unknown {
-  const document = parseDocument(text, { logLevel: 'error' });
+  // The library would look up the place of every fault, each in time that grows with the line.
+  const lineCounter = new LineCounter();
+  const document = parseDocument(text, { logLevel: 'error', prettyErrors: false, lineCounter });
   const [fault] = warnings === 'refuse' ? [...document.errors, ...document.warnings] : document.errors;
-  if (fault !== undefined) throw fault;
+  if (fault !== undefined) throw withPlace(fault, lineCounter);
+  if (hasKeysInKeys(document)) throw new Error('a key that holds lists or maps as keys');
   return document.toJS();
 }

@@ -21,7 +21,7 @@ export function readConfigFile(path: string): ConfigInput & { preset?: string } 
     throw badUsage(`Cannot read the configuration ${path}: ${whyUnreadable(cause)}`, cause);
   }
   const refusal = (fault: unknown) =>
-    notSettings(path, `is neither YAML nor JSON: ${yamlFault(fault)}`, fault);
+    notSettings(path, `is neither YAML nor JSON: ${errorMessage(fault)}`, fault);
   const value: unknown = parseYaml(text, refusal) ?? {};
   if (typeof value !== 'object' || Array.isArray(value)) {
     throw notSettings(path, `must hold settings as "name: value" lines, not ${typeof value}`);
@@ -40,9 +40,6 @@ function namesPrototype(value: unknown, seen = new Set<unknown>()): boolean {
 }
 
 const NAMES_PROTOTYPE = 'sets `__proto__`, which is no setting';
-
-/** The first line of the parser's message, without the excerpt of the file below it. */
-const yamlFault = (cause: unknown): string => errorMessage(cause).split('\n')[0]!.replace(/:$/, '');
 
 function notSettings(path: string, fault: string, cause?: unknown): AcoerError {
   const data = /\.(jsonl|ndjson|csv|tsv|parquet)(\.gz)?$/i.test(path);
@@ -109,7 +106,7 @@ export function parseAssignments(assignments: readonly string[]): ConfigInput {
 
 function parseScalar(text: string, assignment: string): unknown {
   const refusal = (fault: unknown) =>
-    badAssignment(assignment, `cannot parse the value: ${yamlFault(fault)}`, { cause: fault });
+    badAssignment(assignment, `cannot parse the value: ${errorMessage(fault)}`, { cause: fault });
   const value: unknown = parseYaml(text, refusal);
   if (namesPrototype(value)) throw badAssignment(assignment, `${NAMES_PROTOTYPE}.`);
   // YAML parses an empty value as null; on the command line it means an empty string.

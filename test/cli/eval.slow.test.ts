@@ -1,5 +1,14 @@
 /** `acoer eval` on the embedded model and on files of completions. */
-import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { acoer, ended, linesFile, objects, spawnAcoer } from '../helpers/cli';
@@ -70,9 +79,18 @@ test('a killed evaluation resumes where it stopped, with the same figures bit fo
 
 test('of two at once in one folder the second is refused, and every answer is there once', async () => {
   const words = [...TINY, '--problems', '20', '--out', join(root, 'both')];
-  const done = await Promise.all([spawned(...words), spawned(...words)]);
-  expect(done.map(({ code }) => code).sort()).toEqual([0, 2]);
-  expect(done.find(({ code }) => code === 2)!.stderr).toMatch(
+  const first = spawnAcoer('eval', ...words);
+  const done = ended(first);
+  // It would be over before the second one has started.
+  const lock = join(root, 'both', 'lock.json');
+  while (!existsSync(lock) || statSync(lock).size === 0) {
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  first.kill('SIGSTOP');
+  const second = await spawned(...words);
+  first.kill('SIGCONT');
+  expect([(await done).code, second.code]).toEqual([0, 2]);
+  expect(second.stderr).toMatch(
     /^acoer: .*both is in use by process \d+ on \S+ \(since .*\): wait for it to end, or stop it\.\n$/,
   );
   const text = readFileSync(join(root, 'both', 'base.tiny.jsonl'), 'utf8');

@@ -186,6 +186,11 @@ describe('files and assignments', () => {
     const none = join(directory, 'none.yaml');
     expect(refused(() => readConfigFile(none))).toBe(`Cannot read the configuration ${none}: no such file`);
     expect(refused(() => readConfigFile(file('b.yaml', '{a: [')))).toContain('neither YAML nor JSON');
+    // Reading it would take hours.
+    const keys = file('keys.yaml', '? '.repeat(500));
+    expect(refused(() => readConfigFile(keys))).toBe(
+      `${keys} is neither YAML nor JSON: a key that holds lists or maps as keys.`,
+    );
     const rows = file('rows.jsonl', '{"problem":"1+1","answer":"2"}\n{"problem":"1+2","answer":"3"}\n');
     expect(refused(() => readConfigFile(rows))).toMatch(
       /^[^\n]*rows\.jsonl is neither YAML nor JSON: [^\n]* at line 2, column 1\. If it is training data, use --set dataset=[^\n]*rows\.jsonl\.$/,
