@@ -2,21 +2,32 @@
  * Whole GRPO steps on SmolLM2-135M-Instruct, of acoer and of TRL's GRPOTrainer: the same problems, reward, group,
  * length, LoRA and threads.
  *
- *   node scripts/real/beside-trl.mjs [--rounds N] [--steps N] [--curves] [--out FILE.md]
+ *   node scripts/real/beside-trl.mjs [--rounds N] [--steps N] [--program NAME]... [--curves] [--out FILE.md]
  *
- *   --rounds N   processes of each program, in turns (5)
- *   --steps N    of each process; the first warms up and is not counted (5)
- *   --curves     instead: 30 steps of each from the study's long thinkers, with what is right and how long, every 5
- *   --out FILE   also writes the table there
+ *   --rounds N      processes of each program, in turns (5)
+ *   --steps N       of each process; the first warms up and is not counted (3)
+ *   --program NAME  only these rows of the table, in addition to `acoer`; all: one of each way that TRL can be set
+ *   --curves        instead: 30 steps of each from the study's long thinkers, with what is right and how long,
+ *                   every 5
+ *   --out FILE      also writes the table there
  *
  * The reward of the timed steps differs within every group, so that all completions are trained on (acoer leaves
- * out those that have no advantage); for the curves it is `acc` and the form. The timed steps' completions nearly
- * all reach the limit, as the model is not yet trained for the task: 32 of 64 tokens. Needs `npm run build`,
+ * out those that have no advantage); for the curves it is `acc` and the form. The timed steps' completions all reach
+ * the limit, 32 of 64 tokens: what ends a completion is a token that does not come. Needs `npm run build`,
  * scripts/real/fetch-smollm2 and, in its virtual environment, scripts/real/requirements-references.txt. Nothing else
  * may run.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import configuration from '../../dist/config/index.js';
@@ -32,15 +43,42 @@ const { promptTemplate: PROMPT } = configuration.resolveConfig([], 'paper');
 const THREADS = cpus().length;
 const VARIED = join(root, 'scripts', 'real', 'varied-reward.mjs');
 
-/** TRL with its options as they are, and the fastest that were tried on a CPU. */
+/** What is timed: 32 completions of 64 tokens. */
+const SETTINGS = { prompts: 4, group: 8, learningRate: 1e-5 };
+const NEW_TOKENS = 64;
+const ALL = SETTINGS.prompts * SETTINGS.group;
+
+/** TRL with its options as they are, and what may be faster on a CPU; `batch` completions are trained on at a time. */
 const TRL = {
-  'TRL, defaults': { dtype: 'float32', autocast: true, checkpointing: true },
-  'TRL, fp32': { dtype: 'float32', autocast: false, checkpointing: false },
-  'TRL, bf16 autocast': { dtype: 'bfloat16', autocast: true, checkpointing: false },
+  'TRL, defaults': { dtype: 'float32', autocast: true, checkpointing: true, batch: ALL },
+  'TRL, fp32': { dtype: 'float32', autocast: false, checkpointing: false, batch: ALL },
+  'TRL, bf16': { dtype: 'bfloat16', autocast: true, checkpointing: false, batch: ALL },
+  'TRL, bf16 by 8': { dtype: 'bfloat16', autocast: true, checkpointing: false, batch: 8 },
+  'TRL, fp32 by 8': { dtype: 'float32', autocast: false, checkpointing: false, batch: 8 },
 };
 
 const scratch = mkdtempSync(join(tmpdir(), 'acoer-beside-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
+
+/** The model with an end token that it does not write. */
+function endless(dtype) {
+  const from = join(REAL, dtype);
+  const to = join(scratch, dtype);
+  if (existsSync(to)) return to;
+  mkdirSync(to);
+  for (const name of readdirSync(from)) symlinkSync(join(from, name), join(to, name));
+  const write = (name, changes) => {
+    const content = { ...JSON.parse(readFileSync(join(from, name), 'utf8')), ...changes };
+    rmSync(join(to, name));
+    writeFileSync(join(to, name), JSON.stringify(content));
+  };
+  write('config.json', { eos_token_id: 16 });
+  write('generation_config.json', { eos_token_id: 16 });
+  write('tokenizer_config.json', { eos_token: '<empty_output>' });
+  return to;
+}
+
+const modelOf = (dtype, varied) => (varied ? endless(dtype) : join(REAL, dtype));
 
 function output(command, words) {
   // Each program waits for its threads in its own way.
@@ -65,10 +103,10 @@ const linesOf = (text) =>
     .map((line) => JSON.parse(line));
 
 /** Steps of acoer in the words of `trl_run.py`. */
-function acoerSteps({ model, adapter, varied, steps, prompts, group, maxNewTokens, learningRate, seed }) {
+function acoerSteps({ dtype, adapter, varied, steps, prompts, group, maxNewTokens, learningRate, seed }) {
   const out = mkdtempSync(join(scratch, 'run-'));
   const settings = {
-    model,
+    model: modelOf(dtype, varied),
     dataset: TRAIN,
     ...(varied
       ? { reward: 'varied', 'rewardModules.varied': VARIED, formatWeight: 0 }
@@ -105,16 +143,14 @@ function acoerSteps({ model, adapter, varied, steps, prompts, group, maxNewToken
 function trlSteps(settings, how) {
   const file = join(scratch, 'settings.json');
   const own = { ...settings, ...how, train: TRAIN, prompt: PROMPT, threads: THREADS, temperature: 1 };
-  writeFileSync(
-    file,
-    JSON.stringify({ ...own, model: join(REAL, how.dtype === 'float32' ? 'fp32' : 'bf16') }),
-  );
+  const model = modelOf(how.dtype === 'float32' ? 'fp32' : 'bf16', settings.varied);
+  writeFileSync(file, JSON.stringify({ ...own, model }));
   return linesOf(output(PYTHON, [join(root, 'scripts', 'real', 'trl_run.py'), file]));
 }
 
 const PROGRAMS = [
-  ['acoer', (settings) => acoerSteps({ ...settings, model: join(REAL, 'bf16') })],
-  ['acoer, fp32', (settings) => acoerSteps({ ...settings, model: join(REAL, 'fp32') })],
+  ['acoer', (settings) => acoerSteps({ ...settings, dtype: 'bf16' })],
+  ['acoer, fp32', (settings) => acoerSteps({ ...settings, dtype: 'fp32' })],
   ...Object.entries(TRL).map(([name, how]) => [name, (settings) => trlSteps(settings, how)]),
 ];
 
@@ -126,19 +162,19 @@ const ranged = (list, digits) => {
 /** Medians of each process, and their median and range over the processes. */
 function table(results) {
   const each = (rounds, of) => rounds.map((steps) => median(steps.slice(1).map(of)));
-  const perToken = ({ seconds, tokens }) => seconds / tokens;
-  const own = median(each(results.acoer, perToken));
+  const secondsOf = ({ seconds }) => seconds;
+  const own = each(results.acoer, secondsOf);
   const lines = [
-    '| program | step, s | sampling, s | rest, s | tokens | per token, of acoer | peak memory, GB |',
+    '| program | step, s | sampling, s | rest, s | tokens | of acoer | peak memory, GB |',
     '| --- | --- | --- | --- | --- | --- | --- |',
   ];
   for (const [name, rounds] of Object.entries(results)) {
     const cells = [
-      ranged(each(rounds, ({ seconds }) => seconds), 2), // prettier-ignore
+      ranged(each(rounds, secondsOf), 2),
       ranged(each(rounds, ({ generateSeconds }) => generateSeconds), 2), // prettier-ignore
       ranged(each(rounds, ({ seconds, generateSeconds }) => seconds - generateSeconds), 2), // prettier-ignore
       median(each(rounds, ({ tokens }) => tokens)).toFixed(0),
-      (median(each(rounds, perToken)) / own).toFixed(2),
+      ranged(each(rounds, secondsOf).map((seconds, round) => seconds / own[round]), 2), // prettier-ignore
       ranged(rounds.map((steps) => steps.at(-1).peakBytes / 1e9), 2), // prettier-ignore
     ];
     lines.push(`| ${name} | ${cells.join(' | ')} |`);
@@ -146,13 +182,11 @@ function table(results) {
   return lines.join('\n');
 }
 
-const SETTINGS = { prompts: 4, group: 8, learningRate: 1e-5 };
-
-function measure(rounds, steps) {
-  const results = Object.fromEntries(PROGRAMS.map(([name]) => [name, []]));
-  const settings = { ...SETTINGS, adapter: null, varied: true, steps, maxNewTokens: 64 };
+function measure(rounds, steps, programs) {
+  const results = Object.fromEntries(programs.map(([name]) => [name, []]));
+  const settings = { ...SETTINGS, adapter: null, varied: true, steps, maxNewTokens: NEW_TOKENS };
   for (let round = 1; round <= rounds; round++) {
-    for (const [name, run] of PROGRAMS) {
+    for (const [name, run] of programs) {
       results[name].push(run({ ...settings, seed: round }));
       console.error(
         `${round} ${name}: ${median(results[name].at(-1).map(({ seconds }) => seconds)).toFixed(2)} s`,
@@ -176,12 +210,12 @@ function curves() {
     seed: 1,
   };
   const lines = ['| program | steps | right, % | tokens | s |', '| --- | --- | --- | --- | --- |'];
-  for (const name of ['acoer', 'TRL, bf16 autocast']) {
+  for (const name of ['acoer', 'TRL, bf16 by 8']) {
     const steps = new Map(PROGRAMS).get(name)(settings);
     for (let from = 0; from < CURVE_STEPS; from += CURVE_EVERY) {
       const some = steps.slice(from, from + CURVE_EVERY);
       const average = (of) => mean(some.map(of));
-      const tokens = average((step) => step.tokens) / (SETTINGS.prompts * SETTINGS.group);
+      const tokens = average((step) => step.tokens) / ALL;
       lines.push(
         `| ${name} | ${from + 1}-${from + CURVE_EVERY} | ${(100 * average((step) => step.accuracy)).toFixed(1)} | ${tokens.toFixed(1)} | ${average((step) => step.seconds).toFixed(1)} |`,
       );
@@ -193,7 +227,8 @@ function curves() {
 const { values } = scriptArguments(import.meta.url, {
   options: {
     rounds: { type: 'string', default: '5' },
-    steps: { type: 'string', default: '5' },
+    steps: { type: 'string', default: '3' },
+    program: { type: 'string', multiple: true, default: PROGRAMS.map(([name]) => name) },
     curves: { type: 'boolean', default: false },
     out: { type: 'string' },
   },
@@ -205,6 +240,12 @@ for (const needed of [PYTHON, TRAIN]) {
   );
   process.exit(2);
 }
-const text = values.curves ? curves() : measure(Number(values.rounds), Number(values.steps));
+const unknown = values.program.find((wanted) => !PROGRAMS.some(([name]) => name === wanted));
+if (unknown !== undefined) {
+  console.error(`beside-trl: no program ${unknown}; there are ${PROGRAMS.map(([name]) => `"${name}"`).join(', ')}.`);
+  process.exit(2);
+}
+const programs = PROGRAMS.filter(([name]) => name === 'acoer' || values.program.includes(name));
+const text = values.curves ? curves() : measure(Number(values.rounds), Number(values.steps), programs);
 console.log(`${cpus()[0].model.trim()}, ${THREADS} cores\n\n${text}`);
 if (values.out !== undefined) writeFileSync(values.out, `${text}\n`);

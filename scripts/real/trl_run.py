@@ -4,7 +4,7 @@
 
 SETTINGS: model, adapter (folder or null), train (JSON Lines of problem and answer), prompt (template), steps,
 prompts, group, maxNewTokens, temperature, learningRate, seed, threads, dtype (of the base weights), autocast (bf16
-autocast), checkpointing, varied (a reward of the length alone). Otherwise the reward is 1 for a right answer and 1
+autocast), checkpointing, batch (completions trained on at a time), varied (a reward of the length alone). Otherwise the reward is 1 for a right answer and 1
 for the form, as `acc` with formatWeight 1. A line: step, seconds, generateSeconds, tokens, reward, accuracy,
 peakBytes.
 """
@@ -100,12 +100,13 @@ def model_and_adapter():
 
 def main():
     model, adapter = model_and_adapter()
-    batch = settings["prompts"] * settings["group"]
+    completions = settings["prompts"] * settings["group"]
     with tempfile.TemporaryDirectory() as folder:
         options = GRPOConfig(
             output_dir=folder,
             seed=settings["seed"],
-            per_device_train_batch_size=batch,
+            per_device_train_batch_size=settings["batch"],
+            gradient_accumulation_steps=completions // settings["batch"],
             num_generations=settings["group"],
             max_completion_length=settings["maxNewTokens"],
             temperature=settings["temperature"],
