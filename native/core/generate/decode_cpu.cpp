@@ -18,11 +18,18 @@ namespace {
 // batch cannot change a result.
 constexpr int64_t kShortPrompt = 128;
 
+// The library's attention multiplies bf16 by tiles where it can, ours widens it to fp32.
+bool libraryIsFaster(const at::Tensor& q_THK) {
+  const auto type = q_THK.scalar_type();
+  return (type == at::kBFloat16 && kernels::usesTiles()) ||
+         !isSmallAttention(q_THK.device(), type, q_THK.size(0));
+}
+
 // [T, H * K]
 at::Tensor attendLongPrompt(const Heads& prompt) {
   const at::Tensor& q_THK = prompt.q_THK;
   const int64_t length = q_THK.size(0);
-  if (!isSmallAttention(q_THK.device(), q_THK.scalar_type(), length)) return attendPrompt(prompt);
+  if (libraryIsFaster(q_THK)) return attendPrompt(prompt);
   PackedLayout layout;
   layout.longest = length;
   layout.sequences = {{.own = 0, .length = length}};

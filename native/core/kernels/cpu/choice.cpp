@@ -1,6 +1,7 @@
 // Which set of kernels this machine runs.
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 #include "base/error.h"
 #include "kernels/cpu/sets.h"
@@ -127,5 +128,7 @@ bool hasBf16Products() {
   static const std::vector<const KernelSet*> sets = usableSets();
   return std::any_of(sets.begin(), sets.end(), byInstructions);
 }
+
+bool usesTiles() { return std::string_view(chosenSet().name) == "amx"; }
 
 }  // namespace acoer::kernels

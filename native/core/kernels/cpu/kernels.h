@@ -147,6 +147,9 @@ void checkKernelChoice();
 // Whether this processor has instructions for products of bf16, as the library's bf16 kernels want.
 bool hasBf16Products();
 
+// Whether products of bf16 are computed by AMX's tiles here.
+bool usesTiles();
+
 template <class T>
 const RowKernels<T>& rowKernels();  // float, double, Bf16
 template <class T>
