@@ -242,7 +242,9 @@ for (const needed of [PYTHON, TRAIN]) {
 }
 const unknown = values.program.find((wanted) => !PROGRAMS.some(([name]) => name === wanted));
 if (unknown !== undefined) {
-  console.error(`beside-trl: no program ${unknown}; there are ${PROGRAMS.map(([name]) => `"${name}"`).join(', ')}.`);
+  console.error(
+    `beside-trl: no program ${unknown}; there are ${PROGRAMS.map(([name]) => `"${name}"`).join(', ')}.`,
+  );
   process.exit(2);
 }
 const programs = PROGRAMS.filter(([name]) => name === 'acoer' || values.program.includes(name));
