@@ -28,11 +28,10 @@ export function parseYaml(
   }
 }
 
+/** The fault with its place, in one line: what a message quotes may go over several. */
 function withPlace(fault: YAMLError, lineCounter: LineCounter): YAMLError {
-  const [offset] = fault.pos;
-  if (offset < 0) return fault;
-  const { line, col } = lineCounter.linePos(offset);
-  fault.message += ` at line ${line}, column ${col}`;
+  const { line, col } = lineCounter.linePos(fault.pos[0]);
+  fault.message = `${fault.message.split('\n')[0]} at line ${line}, column ${col}`;
   return fault;
 }
 

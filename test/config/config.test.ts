@@ -191,6 +191,11 @@ describe('files and assignments', () => {
     expect(refused(() => readConfigFile(keys))).toBe(
       `${keys} is neither YAML nor JSON: a key that holds lists or maps as keys.`,
     );
+    // The library quotes three characters, of which one is a line's end.
+    const escape = file('escape.yaml', '"\\xa\nb"');
+    expect(refused(() => readConfigFile(escape))).toBe(
+      `${escape} is neither YAML nor JSON: Invalid escape sequence \\xa at line 1, column 2.`,
+    );
     const rows = file('rows.jsonl', '{"problem":"1+1","answer":"2"}\n{"problem":"1+2","answer":"3"}\n');
     expect(refused(() => readConfigFile(rows))).toMatch(
       /^[^\n]*rows\.jsonl is neither YAML nor JSON: [^\n]* at line 2, column 1\. If it is training data, use --set dataset=[^\n]*rows\.jsonl\.$/,
