@@ -6,7 +6,7 @@
  *
  *   --rounds N      processes of each program, in turns (5)
  *   --steps N       of each process; the first warms up and is not counted (3)
- *   --program NAME  only these rows of the table, in addition to `acoer`; all: one of each way that TRL can be set
+ *   --program NAME  a row of the table that is wanted besides `acoer` (all)
  *   --curves        instead: 30 steps of each from the study's long thinkers, with what is right and how long,
  *                   every 5
  *   --out FILE      also writes the table there
@@ -50,35 +50,37 @@ const ALL = SETTINGS.prompts * SETTINGS.group;
 
 /** TRL with its options as they are, and what may be faster on a CPU; `batch` completions are trained on at a time. */
 const TRL = {
-  'TRL, defaults': { dtype: 'float32', autocast: true, checkpointing: true, batch: ALL },
-  'TRL, fp32': { dtype: 'float32', autocast: false, checkpointing: false, batch: ALL },
-  'TRL, bf16': { dtype: 'bfloat16', autocast: true, checkpointing: false, batch: ALL },
-  'TRL, bf16 by 8': { dtype: 'bfloat16', autocast: true, checkpointing: false, batch: 8 },
-  'TRL, fp32 by 8': { dtype: 'float32', autocast: false, checkpointing: false, batch: 8 },
+  'TRL, defaults': { weights: 'fp32', autocast: true, checkpointing: true, batch: ALL },
+  'TRL, fp32': { weights: 'fp32', autocast: false, checkpointing: false, batch: ALL },
+  'TRL, bf16': { weights: 'bf16', autocast: true, checkpointing: false, batch: ALL },
+  'TRL, bf16 by 8': { weights: 'bf16', autocast: true, checkpointing: false, batch: 8 },
+  'TRL, fp32 by 8': { weights: 'fp32', autocast: false, checkpointing: false, batch: 8 },
 };
 
 const scratch = mkdtempSync(join(tmpdir(), 'acoer-beside-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
 
-/** The model with an end token that it does not write. */
-function endless(dtype) {
-  const from = join(REAL, dtype);
-  const to = join(scratch, dtype);
+/** Files of the model, changed so that the token that ends a completion is one that it does not write. */
+const ENDLESS = {
+  'config.json': { eos_token_id: 16 },
+  'generation_config.json': { eos_token_id: 16 },
+  'tokenizer_config.json': { eos_token: '<empty_output>' },
+};
+
+function endless(weights) {
+  const [from, to] = [join(REAL, weights), join(scratch, weights)];
   if (existsSync(to)) return to;
   mkdirSync(to);
-  for (const name of readdirSync(from)) symlinkSync(join(from, name), join(to, name));
-  const write = (name, changes) => {
-    const content = { ...JSON.parse(readFileSync(join(from, name), 'utf8')), ...changes };
-    rmSync(join(to, name));
-    writeFileSync(join(to, name), JSON.stringify(content));
-  };
-  write('config.json', { eos_token_id: 16 });
-  write('generation_config.json', { eos_token_id: 16 });
-  write('tokenizer_config.json', { eos_token: '<empty_output>' });
+  for (const name of readdirSync(from)) {
+    if (!Object.hasOwn(ENDLESS, name)) {
+      symlinkSync(join(from, name), join(to, name));
+      continue;
+    }
+    const content = JSON.parse(readFileSync(join(from, name), 'utf8'));
+    writeFileSync(join(to, name), JSON.stringify({ ...content, ...ENDLESS[name] }));
+  }
   return to;
 }
-
-const modelOf = (dtype, varied) => (varied ? endless(dtype) : join(REAL, dtype));
 
 function output(command, words) {
   // Each program waits for its threads in its own way.
@@ -103,10 +105,10 @@ const linesOf = (text) =>
     .map((line) => JSON.parse(line));
 
 /** Steps of acoer in the words of `trl_run.py`. */
-function acoerSteps({ dtype, adapter, varied, steps, prompts, group, maxNewTokens, learningRate, seed }) {
+function acoerSteps({ model, adapter, varied, steps, prompts, group, maxNewTokens, learningRate, seed }) {
   const out = mkdtempSync(join(scratch, 'run-'));
   const settings = {
-    model: modelOf(dtype, varied),
+    model,
     dataset: TRAIN,
     ...(varied
       ? { reward: 'varied', 'rewardModules.varied': VARIED, formatWeight: 0 }
@@ -140,19 +142,25 @@ function acoerSteps({ dtype, adapter, varied, steps, prompts, group, maxNewToken
   }));
 }
 
-function trlSteps(settings, how) {
+function trlSteps(settings) {
   const file = join(scratch, 'settings.json');
-  const own = { ...settings, ...how, train: TRAIN, prompt: PROMPT, threads: THREADS, temperature: 1 };
-  const model = modelOf(how.dtype === 'float32' ? 'fp32' : 'bf16', settings.varied);
-  writeFileSync(file, JSON.stringify({ ...own, model }));
+  const own = { ...settings, train: TRAIN, prompt: PROMPT, threads: THREADS, temperature: 1 };
+  writeFileSync(file, JSON.stringify(own));
   return linesOf(output(PYTHON, [join(root, 'scripts', 'real', 'trl_run.py'), file]));
 }
 
-const PROGRAMS = [
-  ['acoer', (settings) => acoerSteps({ ...settings, dtype: 'bf16' })],
-  ['acoer, fp32', (settings) => acoerSteps({ ...settings, dtype: 'fp32' })],
-  ...Object.entries(TRL).map(([name, how]) => [name, (settings) => trlSteps(settings, how)]),
-];
+/** What each row of the table runs: settings -> steps. */
+const PROGRAMS = new Map(
+  Object.entries({ acoer: { weights: 'bf16' }, 'acoer, fp32': { weights: 'fp32' }, ...TRL }).map(
+    ([name, { weights, ...how }]) => [
+      name,
+      (settings) => {
+        const model = settings.varied ? endless(weights) : join(REAL, weights);
+        return (name in TRL ? trlSteps : acoerSteps)({ ...settings, ...how, model });
+      },
+    ],
+  ),
+);
 
 const ranged = (list, digits) => {
   const [least, most] = [minimum(list), maximum(list)].map((value) => value.toFixed(digits));
@@ -211,7 +219,7 @@ function curves() {
   };
   const lines = ['| program | steps | right, % | tokens | s |', '| --- | --- | --- | --- | --- |'];
   for (const name of ['acoer', 'TRL, bf16 by 8']) {
-    const steps = new Map(PROGRAMS).get(name)(settings);
+    const steps = PROGRAMS.get(name)(settings);
     for (let from = 0; from < CURVE_STEPS; from += CURVE_EVERY) {
       const some = steps.slice(from, from + CURVE_EVERY);
       const average = (of) => mean(some.map(of));
@@ -228,7 +236,7 @@ const { values } = scriptArguments(import.meta.url, {
   options: {
     rounds: { type: 'string', default: '5' },
     steps: { type: 'string', default: '3' },
-    program: { type: 'string', multiple: true, default: PROGRAMS.map(([name]) => name) },
+    program: { type: 'string', multiple: true, default: [...PROGRAMS.keys()] },
     curves: { type: 'boolean', default: false },
     out: { type: 'string' },
   },
@@ -240,14 +248,12 @@ for (const needed of [PYTHON, TRAIN]) {
   );
   process.exit(2);
 }
-const unknown = values.program.find((wanted) => !PROGRAMS.some(([name]) => name === wanted));
+const unknown = values.program.find((name) => !PROGRAMS.has(name));
 if (unknown !== undefined) {
-  console.error(
-    `beside-trl: no program ${unknown}; there are ${PROGRAMS.map(([name]) => `"${name}"`).join(', ')}.`,
-  );
+  console.error(`beside-trl: no program "${unknown}"; there are "${[...PROGRAMS.keys()].join('", "')}".`);
   process.exit(2);
 }
-const programs = PROGRAMS.filter(([name]) => name === 'acoer' || values.program.includes(name));
+const programs = [...PROGRAMS].filter(([name]) => name === 'acoer' || values.program.includes(name));
 const text = values.curves ? curves() : measure(Number(values.rounds), Number(values.steps), programs);
 console.log(`${cpus()[0].model.trim()}, ${THREADS} cores\n\n${text}`);
 if (values.out !== undefined) writeFileSync(values.out, `${text}\n`);

@@ -2,11 +2,11 @@
 
     trl_run.py SETTINGS.json
 
-SETTINGS: model, adapter (folder or null), train (JSON Lines of problem and answer), prompt (template), steps,
-prompts, group, maxNewTokens, temperature, learningRate, seed, threads, dtype (of the base weights), autocast (bf16
-autocast), checkpointing, batch (completions trained on at a time), varied (a reward of the length alone). Otherwise the reward is 1 for a right answer and 1
-for the form, as `acc` with formatWeight 1. A line: step, seconds, generateSeconds, tokens, reward, accuracy,
-peakBytes.
+SETTINGS: model (folder; its weights keep their type), adapter (folder or null), train (JSON Lines of problem and
+answer), prompt (template), steps, prompts, group, maxNewTokens, temperature, learningRate, seed, threads, autocast
+(bf16 autocast), checkpointing, batch (completions trained on at a time), varied (a reward of the length alone).
+Otherwise the reward is 1 for a right answer and 1 for the form, as `acc` with formatWeight 1. A line: step, seconds,
+generateSeconds, tokens, reward, accuracy, peakBytes.
 """
 
 import json
@@ -91,8 +91,7 @@ def problems():
 
 
 def model_and_adapter():
-    dtype = getattr(torch, settings["dtype"])
-    base = AutoModelForCausalLM.from_pretrained(settings["model"], dtype=dtype)
+    base = AutoModelForCausalLM.from_pretrained(settings["model"], dtype="auto")
     if settings["adapter"] is None:
         return base, LoraConfig(r=16, lora_alpha=32, target_modules=TARGETS)
     return PeftModel.from_pretrained(base, settings["adapter"], is_trainable=True), None
