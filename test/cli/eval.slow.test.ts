@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { acoer, ended, linesFile, objects, spawnAcoer } from '../helpers/cli';
+import { acoer, ended, linesFile, objects, reached, spawnAcoer } from '../helpers/cli';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-eval-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -83,9 +83,7 @@ test('of two at once in one folder the second is refused, and every answer is th
   const done = ended(first);
   // It would be over before the second one has started.
   const lock = join(root, 'both', 'lock.json');
-  while (!existsSync(lock) || statSync(lock).size === 0) {
-    await new Promise((resolve) => setTimeout(resolve, 1));
-  }
+  await reached(first, done, () => existsSync(lock) && statSync(lock).size > 0);
   first.kill('SIGSTOP');
   const second = await spawned(...words);
   first.kill('SIGCONT');

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readMetrics } from '../../src/run';
-import { acoer, ended, linesFile, spawnAcoer } from '../helpers/cli';
+import { acoer, ended, reached, linesFile, spawnAcoer } from '../helpers/cli';
 import { untimedFiles } from '../helpers/run-files';
 
 const folder = mkdtempSync(join(tmpdir(), 'acoer-sft-command-'));
@@ -37,10 +37,7 @@ async function cutOff(path: string, step: number, signal: NodeJS.Signals, settin
   const child = spawnAcoer('sft', '--out', path, ...settings);
   const end = ended(child);
   const metrics = join(path, 'metrics.jsonl');
-  while (!existsSync(metrics) || readMetrics(metrics).length < step) {
-    if (child.exitCode !== null) throw new Error((await end).stderr);
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
+  await reached(child, end, () => existsSync(metrics) && readMetrics(metrics).length >= step);
   child.kill(signal);
   return end;
 }

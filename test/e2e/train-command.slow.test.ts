@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { RunSummary } from '../../src/train';
 import { readMetrics } from '../../src/run';
-import { ended, ROOT, spawnAcoer } from '../helpers/cli';
+import { ended, reached, ROOT, spawnAcoer } from '../helpers/cli';
 
 const folder = mkdtempSync(join(tmpdir(), 'acoer-train-command-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -57,10 +57,11 @@ test('SIGINT stops after the step with a checkpoint and exit code 130; resuming 
   const child = spawnAcoer('train', '--out', path, ...SHORT);
   const end = ended(child);
   const metrics = join(path, 'metrics.jsonl');
-  while (!existsSync(metrics) || readFileSync(metrics, 'utf8').split('\n').length < 4) {
-    if (child.exitCode !== null) throw new Error((await end).stderr);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
+  await reached(
+    child,
+    end,
+    () => existsSync(metrics) && readFileSync(metrics, 'utf8').split('\n').length >= 4,
+  );
   child.kill('SIGINT');
   const { code, stderr } = await end;
   expect(stderr).toContain(`--resume ${path}`);

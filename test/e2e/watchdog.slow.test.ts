@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { readMetrics } from '../../src/run';
-import { builtCli, ended, ROOT, spawnAcoer, type CommandResult } from '../helpers/cli';
+import { builtCli, ended, reached, ROOT, spawnAcoer, type CommandResult } from '../helpers/cli';
 import { untimedFiles } from '../helpers/run-files';
 
 const folder = mkdtempSync(join(tmpdir(), 'acoer-watchdog-'));
@@ -127,9 +127,7 @@ test('a normal run suspended for longer than the limit: nothing fires, and the n
   expect((await ended(spawnAcoer('train', '--out', alone, ...SHORT, ...limits))).code).toBe(0);
   const child = spawnAcoer('train', '--out', stopped, ...SHORT, ...limits);
   const end = ended(child);
-  while (!existsSync(join(stopped, 'checkpoints', 'step-000001'))) {
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
+  await reached(child, end, () => existsSync(join(stopped, 'checkpoints', 'step-000001')));
   child.kill('SIGSTOP');
   await new Promise((resolve) => setTimeout(resolve, 1.5 * LIMIT_MS));
   child.kill('SIGCONT');

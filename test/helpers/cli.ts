@@ -6,7 +6,7 @@ import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 
 import { main } from '../../src/cli/main';
 import { builtCli } from './built';
@@ -78,4 +78,16 @@ export function ended(child: ChildProcessWithoutNullStreams): Promise<CommandRes
     child.on('error', reject);
     child.on('close', (code) => resolve({ code, stdout, stderr }));
   });
+}
+
+/** Waits for a state of files that a process writes. Its end before that is an error: what it said. */
+export async function reached(
+  child: ChildProcessWithoutNullStreams,
+  end: Promise<CommandResult>,
+  state: () => boolean,
+): Promise<void> {
+  while (!state()) {
+    if (child.exitCode !== null || child.signalCode !== null) throw new Error((await end).stderr);
+    await setTimeout(1);
+  }
 }
