@@ -11,6 +11,7 @@
 
 #include "check.h"
 #include "device_models.h"
+#include "generate/decode_ops.h"
 #include "kernels/cpu/sets.h"
 #include "matrix/matrix.h"
 #include "matrix/small_products.h"
@@ -233,6 +234,16 @@ ACOER_TEST(train_long_attention_is_the_library_s) {
   ACOER_CHECK(!isSmallAttention(at::kCPU, at::kDouble, layout.longest));
   ACOER_CHECK_LE(worst(attention({q, k, v}, layout, nullptr), smallAttention({q, k, v}, layout)),
                  1e-13);
+}
+
+// A prompt in bf16, which the library attends where it multiplies by tiles. It rounds the weights.
+ACOER_TEST(train_prompt_attention_in_bf16) {
+  const PackedLayout layout = layoutOf({300});
+  const at::Tensor q = ofBf16(normal({300, 9, 64}, 1)), k = ofBf16(normal({300, 3, 64}, 2)),
+                   v = ofBf16(normal({300, 3, 64}, 3));
+  const at::Tensor expected = plainAttention(q, k, v, layout).flatten(1);
+  ACOER_CHECK_LE(worst(attendPrompt(Heads{q, k, v}.to(at::kBFloat16)), expected),
+                 expected.abs().max().item<double>() / 128);
 }
 
 }  // namespace
