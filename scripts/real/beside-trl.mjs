@@ -178,12 +178,12 @@ function table(results) {
   ];
   for (const [name, rounds] of Object.entries(results)) {
     const cells = [
-      ranged(each(rounds, secondsOf), 2),
-      ranged(each(rounds, ({ generateSeconds }) => generateSeconds), 2), // prettier-ignore
-      ranged(each(rounds, ({ seconds, generateSeconds }) => seconds - generateSeconds), 2), // prettier-ignore
+      ranged(each(rounds, secondsOf), 1),
+      ranged(each(rounds, ({ generateSeconds }) => generateSeconds), 1), // prettier-ignore
+      ranged(each(rounds, ({ seconds, generateSeconds }) => seconds - generateSeconds), 1), // prettier-ignore
       median(each(rounds, ({ tokens }) => tokens)).toFixed(0),
-      ranged(each(rounds, secondsOf).map((seconds, round) => seconds / own[round]), 2), // prettier-ignore
-      ranged(rounds.map((steps) => steps.at(-1).peakBytes / 1e9), 2), // prettier-ignore
+      ranged(each(rounds, secondsOf).map((seconds, round) => seconds / own[round]), 1), // prettier-ignore
+      ranged(rounds.map((steps) => steps.at(-1).peakBytes / 1e9), 1), // prettier-ignore
     ];
     lines.push(`| ${name} | ${cells.join(' | ')} |`);
   }
