@@ -32,6 +32,7 @@ import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import configuration from '../../dist/config/index.js';
 import statistics from '../../dist/base/statistics.js';
+import order from '../../dist/grpo/order.js';
 import { scriptArguments } from '../lib/arguments.mjs';
 import { root } from '../lib/study.mjs';
 
@@ -142,9 +143,20 @@ function acoerSteps({ model, adapter, varied, steps, prompts, group, maxNewToken
   }));
 }
 
+/** A file of the problems in the order in which acoer takes them. */
+function inOrder({ steps, prompts, seed }) {
+  const rows = readFileSync(TRAIN, 'utf8').trim().split('\n');
+  const taken = new order.DataOrder(rows.length, seed);
+  const file = join(scratch, 'problems.jsonl');
+  const lines = Array.from({ length: steps * prompts }, (_, position) => rows[taken.rowAt(position)]);
+  writeFileSync(file, `${lines.join('\n')}\n`);
+  return file;
+}
+
 function trlSteps(settings) {
   const file = join(scratch, 'settings.json');
-  const own = { ...settings, train: TRAIN, prompt: PROMPT, threads: THREADS, temperature: 1 };
+  const train = inOrder(settings);
+  const own = { ...settings, train, prompt: PROMPT, threads: THREADS, temperature: 1 };
   writeFileSync(file, JSON.stringify(own));
   return linesOf(output(PYTHON, [join(root, 'scripts', 'real', 'trl_run.py'), file]));
 }
@@ -206,15 +218,16 @@ function measure(rounds, steps, programs) {
 
 const CURVE_STEPS = 30;
 const CURVE_EVERY = 5;
+/** Sixteen completions, of which two thirds end by themselves: a step of TRL's takes half a minute. */
+const CURVE = { prompts: 2, maxNewTokens: 192, learningRate: 1e-4 };
 
 function curves() {
   const adapter = join(REAL, 'study', 'sft', 'final');
   const settings = {
     ...SETTINGS,
-    learningRate: 1e-4,
+    ...CURVE,
     adapter,
     steps: CURVE_STEPS,
-    maxNewTokens: 320,
     seed: 1,
   };
   const lines = ['| program | steps | right, % | tokens | s |', '| --- | --- | --- | --- | --- |'];
@@ -223,7 +236,7 @@ function curves() {
     for (let from = 0; from < CURVE_STEPS; from += CURVE_EVERY) {
       const some = steps.slice(from, from + CURVE_EVERY);
       const average = (of) => mean(some.map(of));
-      const tokens = average((step) => step.tokens) / ALL;
+      const tokens = average((step) => step.tokens) / (settings.prompts * settings.group);
       lines.push(
         `| ${name} | ${from + 1}-${from + CURVE_EVERY} | ${(100 * average((step) => step.accuracy)).toFixed(1)} | ${tokens.toFixed(1)} | ${average((step) => step.seconds).toFixed(1)} |`,
       );

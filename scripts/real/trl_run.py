@@ -110,6 +110,7 @@ def main():
             max_completion_length=settings["maxNewTokens"],
             temperature=settings["temperature"],
             max_steps=settings["steps"],
+            shuffle_dataset=False,
             learning_rate=settings["learningRate"],
             lr_scheduler_type="constant",
             loss_type="grpo",

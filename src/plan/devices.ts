@@ -34,8 +34,11 @@ export type Expectation =
   /** Counted launches and bytes, at these shares of the rates (gpu-time.ts). */
   | { by: 'counts'; shares: GpuShares };
 
-/** From `acoer bench` on two cores: rollouts take 1.0 to 2.9 floors, training 2.1 to 2.7. */
-export const CPU_EXPECTATION: Expectation = { by: 'fractions', bandwidth: 0.4, matmul: 0.4 };
+/**
+ * From docs/measurements on two cores each of three processors: a decode step with a LoRA takes 0.9 to 3.0 floors (median
+ * 1.4; many sequences of a small model take longest), training and prompts 1.05 to 2.0 (median 1.25).
+ */
+export const CPU_EXPECTATION: Expectation = { by: 'fractions', bandwidth: 0.6, matmul: 0.7 };
 /** Nothing has run on a GPU: the shares are assumptions. */
 export const gpuExpectation = (ceilings: Ceilings): Expectation => ({
   by: 'counts',
