@@ -227,6 +227,7 @@ function curves() {
     ...SETTINGS,
     ...CURVE,
     adapter,
+    varied: false,
     steps: CURVE_STEPS,
     seed: 1,
   };
@@ -241,6 +242,7 @@ function curves() {
         `| ${name} | ${from + 1}-${from + CURVE_EVERY} | ${(100 * average((step) => step.accuracy)).toFixed(1)} | ${tokens.toFixed(1)} | ${average((step) => step.seconds).toFixed(1)} |`,
       );
     }
+    console.error(lines.slice(-CURVE_STEPS / CURVE_EVERY).join('\n'));
   }
   return lines.join('\n');
 }
