@@ -174,9 +174,10 @@ const PROGRAMS = new Map(
   ),
 );
 
-const ranged = (list, digits) => {
-  const [least, most] = [minimum(list), maximum(list)].map((value) => value.toFixed(digits));
-  return `${median(list).toFixed(digits)} (${least}-${most})`;
+/** Median and range, in tenths. */
+const ranged = (list) => {
+  const [middle, least, most] = [median(list), minimum(list), maximum(list)].map((value) => value.toFixed(1));
+  return `${middle} (${least}-${most})`;
 };
 
 /** Medians of each process, and their median and range over the processes. */
@@ -190,12 +191,12 @@ function table(results) {
   ];
   for (const [name, rounds] of Object.entries(results)) {
     const cells = [
-      ranged(each(rounds, secondsOf), 1),
-      ranged(each(rounds, ({ generateSeconds }) => generateSeconds), 1), // prettier-ignore
-      ranged(each(rounds, ({ seconds, generateSeconds }) => seconds - generateSeconds), 1), // prettier-ignore
+      ranged(each(rounds, secondsOf)),
+      ranged(each(rounds, ({ generateSeconds }) => generateSeconds)), // prettier-ignore
+      ranged(each(rounds, ({ seconds, generateSeconds }) => seconds - generateSeconds)), // prettier-ignore
       median(each(rounds, ({ tokens }) => tokens)).toFixed(0),
-      ranged(each(rounds, secondsOf).map((seconds, round) => seconds / own[round]), 1), // prettier-ignore
-      ranged(rounds.map((steps) => steps.at(-1).peakBytes / 1e9), 1), // prettier-ignore
+      ranged(each(rounds, secondsOf).map((seconds, round) => seconds / own[round])), // prettier-ignore
+      ranged(rounds.map((steps) => steps.at(-1).peakBytes / 1e9)), // prettier-ignore
     ];
     lines.push(`| ${name} | ${cells.join(' | ')} |`);
   }
@@ -218,7 +219,7 @@ function measure(rounds, steps, programs) {
 
 const CURVE_STEPS = 30;
 const CURVE_EVERY = 5;
-/** Sixteen completions, of which two thirds end by themselves: a step of TRL's takes half a minute. */
+/** Sixteen completions, two thirds of which end by themselves: 30 steps take TRL less than half an hour. */
 const CURVE = { prompts: 2, maxNewTokens: 192, learningRate: 1e-4 };
 
 function curves() {

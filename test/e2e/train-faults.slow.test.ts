@@ -3,19 +3,12 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readMetrics } from '../../src/run';
-import { ended, spawnAcoer } from '../helpers/cli';
+import { ended, reached, spawnAcoer } from '../helpers/cli';
 
 const folder = mkdtempSync(join(tmpdir(), 'acoer-train-faults-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const SHORT = ['--max-steps', '8', '--set', 'evalProblems=0', '--set', 'evalSampledProblems=0'];
-
-async function firstStep(path: string): Promise<void> {
-  const metrics = join(path, 'metrics.jsonl');
-  while (!existsSync(metrics) || readFileSync(metrics, 'utf8') === '') {
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
 
 test('the run survives when the reader of its output goes away', async () => {
   const path = join(folder, 'pipe');
@@ -32,7 +25,8 @@ test('a second process on the run is rejected; a second signal ends it at once; 
   const path = join(folder, 'signals');
   const child = spawnAcoer('train', '--out', path, ...SHORT);
   const end = ended(child);
-  await firstStep(path);
+  const metrics = join(path, 'metrics.jsonl');
+  await reached(child, end, () => existsSync(metrics) && readFileSync(metrics, 'utf8') !== '');
   const second = ended(spawnAcoer('train', '--resume', path));
   child.kill('SIGSTOP');
   const { code: refused, stderr } = await second;
@@ -44,7 +38,7 @@ test('a second process on the run is rejected; a second signal ends it at once; 
   expect((await end).code).toBe(130);
   const resumed = await ended(spawnAcoer('train', '--resume', path));
   expect(resumed.code).toBe(0);
-  const steps = readMetrics(join(path, 'metrics.jsonl')).map((line) => line.step);
+  const steps = readMetrics(metrics).map((line) => line.step);
   expect(steps).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
   expect(readdirSync(path).filter((name) => name.startsWith('.') || name === 'lock.json')).toEqual([]);
 });
