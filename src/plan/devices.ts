@@ -35,8 +35,9 @@ export type Expectation =
   | { by: 'counts'; shares: GpuShares };
 
 /**
- * From docs/measurements on two cores each of three processors: a decode step with a LoRA takes 0.9 to 3.0 floors (median
- * 1.4; many sequences of a small model take longest), training and prompts 1.05 to 2.0 (median 1.25).
+ * Between the median and the slowest of docs/measurements, on two cores each of three processors: a decode step with a
+ * LoRA takes 0.85 to 3.0 floors (median 1.4; many sequences of a small model take longest), training and prompts 1.05 to
+ * 2.0 (median 1.25).
  */
 export const CPU_EXPECTATION: Expectation = { by: 'fractions', bandwidth: 0.6, matmul: 0.7 };
 /** Nothing has run on a GPU: the shares are assumptions. */
