@@ -60,7 +60,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['life'],
   ['train'],
   ['sft'],
-  ['lab', 'report'],
+  ['export', 'lab', 'report'],
   ['watch'],
   ['index', 'bench'],
   ['cli'],

@@ -97,6 +97,13 @@ Request measureCeilings(const Info&, const Fields& args) {
           }};
 }
 
+Request exportWeights(const Info&, const Fields& args) {
+  return {.job = args.count("job"),
+          .work = [options = readExportOptions(args)](CallContext& call) {
+            return packed(acoer::exportWeights(options, call.cancel));
+          }};
+}
+
 PolicyFacts factsOf(int64_t handle, const Policy& policy) {
   PolicyFacts facts{handle, policy.options, {}, 0};
   if (policy.isLora()) facts.matrices = loraMatrices(policy.model->spec, policy.options);
@@ -223,6 +230,7 @@ const std::vector<EngineCall> kEngineCalls{
     {"generate", calls::generate},
     {"score", calls::score},
     {"measureCeilings", calls::measureCeilings},
+    {"exportWeights", calls::exportWeights},
     {"createPolicy", calls::createPolicy},
     {"loadAdapter", calls::loadAdapter},
     {"disposePolicy", calls::disposePolicy},

@@ -68,6 +68,31 @@ Target targetNamed(const std::string& name, const std::string& where) {
   return static_cast<Target>(found - kTargetNames.begin());
 }
 
+std::vector<LoraMatrix> readMatrices(const Fields& fields) {
+  std::vector<LoraMatrix> matrices;
+  for (const Fields& matrix : fields.objects("matrices")) {
+    matrices.push_back({.layer = matrix.integer("layer"),
+                        .target = targetNamed(matrix.text("module"), matrix.at("module")),
+                        .rank = matrix.integer("rank"),
+                        .alpha = matrix.number("alpha")});
+  }
+  return matrices;
+}
+
+std::vector<StoredTensor> readTensors(const Fields& fields) {
+  std::vector<StoredTensor> tensors;
+  for (const Fields& tensor : fields.objects("tensors")) {
+    tensors.push_back({.name = tensor.text("name"),
+                       .file = tensor.integer("file"),
+                       .dtype = tensor.text("dtype"),
+                       .shape = tensor.sizes("shape"),
+                       .begin = tensor.integer("begin"),
+                       .end = tensor.integer("end"),
+                       .heads = tensor.has("heads") ? tensor.count("heads") : 0});
+  }
+  return tensors;
+}
+
 }  // namespace
 
 std::optional<int64_t> readHandle(const Fields& fields, const char* key) {
@@ -108,13 +133,8 @@ PolicyOptions readPolicyOptions(const Fields& fields) {
   for (const std::string& name : fields.texts("targets")) {
     options.targets[targetNamed(name, fields.at("targets"))] = true;
   }
-  for (const Fields& matrix : fields.objects("matrices")) {
-    options.matrices.push_back({.layer = matrix.integer("layer"),
-                                .target = targetNamed(matrix.text("module"), matrix.at("module")),
-                                .rank = matrix.integer("rank"),
-                                .alpha = matrix.number("alpha")});
-    options.targets[options.matrices.back().target] = true;
-  }
+  options.matrices = readMatrices(fields);
+  for (const LoraMatrix& matrix : options.matrices) options.targets[matrix.target] = true;
   return options;
 }
 
@@ -157,15 +177,20 @@ TensorTable readTensorTable(const Fields& fields) {
     }
     table.files.push_back({static_cast<int>(descriptor), file.text("path")});
   }
-  for (const Fields& tensor : fields.objects("tensors")) {
-    table.tensors.push_back({.name = tensor.text("name"),
-                             .file = tensor.integer("file"),
-                             .dtype = tensor.text("dtype"),
-                             .shape = tensor.sizes("shape"),
-                             .begin = tensor.integer("begin"),
-                             .end = tensor.integer("end")});
-  }
+  table.tensors = readTensors(fields);
   return table;
+}
+
+ExportOptions readExportOptions(const Fields& fields) {
+  ExportOptions options{.weights = readTensorTable(fields.object("weights")),
+                        .rankStabilized = fields.boolean("rslora"),
+                        .path = fields.text("path"),
+                        .places = readTensors(fields)};
+  if (!fields.isNull("adapter")) {
+    options.adapter = readTensorTable(fields.object("adapter"));
+    options.matrices = readMatrices(fields);
+  }
+  return options;
 }
 
 }  // namespace acoer

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "generate/generate.h"
+#include "model/exported.h"
 #include "ops/packed.h"
 
 namespace acoer {
@@ -30,6 +31,7 @@ class Fields {
   std::vector<int64_t> sizes(const char* key) const;  // an array of non-negative integers
   std::vector<std::optional<int64_t>> handles(const char* key) const;  // numbers or null
   bool isNull(const char* key) const;
+  bool has(const char* key) const { return !get(key).IsUndefined(); }
   Fields object(const char* key) const;
   std::vector<Fields> objects(const char* key) const;
 
@@ -62,5 +64,6 @@ PolicyOptions readPolicyOptions(const Fields& fields);
 HandledRequest readRequest(const Fields& fields);
 ModelSpec readModelSpec(const Fields& fields);
 TensorTable readTensorTable(const Fields& fields);
+ExportOptions readExportOptions(const Fields& fields);
 
 }  // namespace acoer

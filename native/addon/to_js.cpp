@@ -142,6 +142,18 @@ Napi::Value toJs(Napi::Env env, const std::vector<TensorFacts>& tensors) {
   return table;
 }
 
+Napi::Value toJs(Napi::Env env, const std::vector<MergedMatrix>& merged) {
+  auto list = Napi::Array::New(env, merged.size());
+  for (uint32_t i = 0; i < merged.size(); i++) {
+    list[i] = record(env, {{"name", merged[i].name},
+                           {"weightRms", merged[i].weightRms},
+                           {"updateRms", merged[i].updateRms},
+                           {"errorRms", merged[i].errorRms},
+                           {"unchanged", merged[i].unchanged}});
+  }
+  return list;
+}
+
 Napi::Value toJs(Napi::Env env, const MemoryFacts& facts) {
   const auto& tensors = facts.tensors;
   return record(env, {{"engineBytes", facts.engineBytes},

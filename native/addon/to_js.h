@@ -7,6 +7,7 @@
 #include "base/host.h"
 #include "base/memory.h"
 #include "generate/generate.h"
+#include "model/exported.h"
 #include "runner.h"
 #include "train/adamw.h"
 #include "train/forward.h"
@@ -56,6 +57,7 @@ Napi::Value refusedEvent(Napi::Env env, int64_t request, const Napi::Error& erro
 Napi::Value toJs(Napi::Env env, const ScoreResult& result);
 Napi::Value toJs(Napi::Env env, const StepResult& result);
 Napi::Value toJs(Napi::Env env, const std::vector<TensorFacts>& tensors);
+Napi::Value toJs(Napi::Env env, const std::vector<MergedMatrix>& merged);
 Napi::Value toJs(Napi::Env env, const MemoryFacts& facts);
 Napi::Value toJs(Napi::Env env, const Ceilings& ceilings);
 Napi::Value toJs(Napi::Env env, const DeviceFacts& facts, int threads);

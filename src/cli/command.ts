@@ -65,14 +65,18 @@ export function addModelOptions(command: Command): Command {
 
 const DTYPES: readonly Dtype[] = ['float32', 'bfloat16', 'float64'];
 
-/** `--device`, `--dtype` and `--threads`, for every command that computes. */
-export function addEngineOptions(command: Command): Command {
+/** `--device` and `--threads`, for every command that computes. */
+export function addDeviceOptions(command: Command): Command {
   return command
     .option('--device <device>', 'auto, cpu, cuda or cuda:N', deviceName, 'auto')
-    .addOption(
-      new Option('--dtype <dtype>', "number type to compute in (default: the model's own)").choices(DTYPES),
-    )
     .option('--threads <n>', 'CPU threads (default: all cores)', integer(1, 4096));
+}
+
+/** Those and `--dtype`. */
+export function addEngineOptions(command: Command): Command {
+  return addDeviceOptions(command).addOption(
+    new Option('--dtype <dtype>', "number type to compute in (default: the model's own)").choices(DTYPES),
+  );
 }
 
 /** The same as settings of a run, which has defaults of its own. */

@@ -15,6 +15,7 @@ import type {
   LoraMatrix,
   LoraOptions,
   MachineCeilings,
+  MergedMatrix,
   MemoryReport,
   PackedSequences,
   SamplingOptions,
@@ -97,12 +98,17 @@ export interface NativeStoredTensor {
   name: string;
   /** Index into the table's `files`. */
   file: number;
-  /** As safetensors names it: `BF16`, `F32`, ... */
+  /** As safetensors names it: `BF16`, `F32`, ...; or ggml's `Q8_0`. */
   dtype: string;
   shape: number[];
   /** Offset in bytes from the start of the file. */
   begin: number;
   end: number;
+  /**
+   * The rows are of so many heads, and those of a head alternate between its first and second half, as ggml rotates
+   * Llama's queries and keys. Absent: rows are in the model's order.
+   */
+  heads?: number;
 }
 
 /** Tensors to read. The files stay open for the duration of the call; paths are for messages. */
@@ -242,6 +248,16 @@ export interface NativeEngine {
   disposePolicy(args: { policy: PolicyId }): Promise<void>;
   disposeModel(args: { model: ModelId }): Promise<void>;
   memory(): Promise<MemoryReport>;
+  /** Needs no model: writes `tensors` of `weights`, with the adapter added, where `path` has room for them. */
+  exportWeights(args: {
+    weights: NativeTensorTable;
+    adapter: NativeTensorTable | null;
+    matrices: LoraMatrix[];
+    rslora: boolean;
+    path: string;
+    tensors: NativeStoredTensor[];
+    job: number;
+  }): Promise<MergedMatrix[]>;
   /** A measurement of about a second, for benchmarks. */
   measureCeilings(args: { dtype: Dtype; job: number }): Promise<MachineCeilings>;
   cancel(job: number): void;

@@ -1,6 +1,6 @@
 /** The engine over the addon. */
 import { availableParallelism } from 'node:os';
-import { openModelFiles } from '../models';
+import { openWeights } from '../models';
 import { needThreads } from '../base/threads';
 import { loadAddon, type NativeEngine } from './binding';
 import { Calls } from './calls';
@@ -12,10 +12,13 @@ import type {
   DeviceInfo,
   DeviceName,
   Dtype,
-  Engine,
+  ExportingEngine,
   MachineCeilings,
   MemoryReport,
+  MergedMatrix,
   Model,
+  TensorPlace,
+  WeightSource,
 } from './types';
 
 export interface EngineOptions {
@@ -33,7 +36,7 @@ export interface EngineOptions {
 
 const ENGINE_OPTIONS: OptionNames<EngineOptions> = { device: true, threads: true, memoryLimitBytes: true };
 
-class AddonEngine implements Engine {
+class AddonEngine implements ExportingEngine {
   private readonly calls: Calls;
   readonly deviceInfo: DeviceInfo;
 
@@ -42,18 +45,56 @@ class AddonEngine implements Engine {
     this.deviceInfo = { ...native.deviceInfo(), libtorch: loadAddon().buildInfo().libtorch };
   }
 
-  async loadModel(directory: string, given: CallOptions & { dtype?: Dtype } = {}): Promise<Model> {
-    needOptions(given, 'loadModel', LOAD_OPTIONS);
-    const { dtype, ...options } = given;
+  async loadModel(directory: string, options: CallOptions & { dtype?: Dtype } = {}): Promise<Model> {
     needPath(directory, "loadModel's directory");
+    return this.load('loadModel', { model: directory, weights: null }, options);
+  }
+
+  loadWeights(
+    source: Omit<WeightSource, 'adapter'>,
+    options: CallOptions & { dtype?: Dtype } = {},
+  ): Promise<Model> {
+    return this.load('loadWeights', source, options);
+  }
+
+  private async load(
+    call: string,
+    source: Omit<WeightSource, 'adapter'>,
+    given: CallOptions & { dtype?: Dtype },
+  ): Promise<Model> {
+    needOptions(given, call, LOAD_OPTIONS);
+    const { dtype, ...options } = given;
     return this.calls.runWithFiles(
-      () => openModelFiles(directory),
+      () => openWeights({ ...source, adapter: null }),
       async (native, { spec, names, weights }, job) =>
         new NativeModel(
           this.calls,
           await native.loadModel({ spec, weights, dtype: dtype ?? spec.dtype, job }),
           names,
         ),
+      options,
+    );
+  }
+
+  async exportWeights(
+    source: WeightSource,
+    { path, places }: { path: string; places: readonly TensorPlace[] },
+    options: CallOptions = {},
+  ): Promise<MergedMatrix[]> {
+    needOptions(options, 'exportWeights', CALL_OPTIONS);
+    needPath(path, "exportWeights' path");
+    return this.calls.runWithFiles(
+      () => openWeights(source),
+      (native, { weights, adapter }, job) =>
+        native.exportWeights({
+          weights,
+          adapter: adapter?.table ?? null,
+          matrices: adapter?.shape.matrices ?? [],
+          rslora: adapter?.shape.rslora ?? false,
+          path,
+          tensors: places.map((place) => ({ ...place, file: 0 })),
+          job,
+        }),
       options,
     );
   }
@@ -83,7 +124,7 @@ const OWN_THREADS = 4;
  * Starts an engine: one native thread on one device. Loads the addon on first use.
  * Throws LOAD_FAILED (not built), DEVICE (no such device) or BAD_ARGUMENT.
  */
-export async function createEngine(options: EngineOptions = {}): Promise<Engine> {
+export async function createEngine(options: EngineOptions = {}): Promise<ExportingEngine> {
   needOptions(options, 'createEngine', ENGINE_OPTIONS);
   const { device = 'auto', threads = 0, memoryLimitBytes = 0 } = options;
   const site = callSite();

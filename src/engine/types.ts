@@ -8,6 +8,7 @@ import type {
   NativeModelInfo,
   NativeNewTokens,
   NativePolicyInfo,
+  NativeStoredTensor,
   TensorTable,
 } from './binding';
 
@@ -298,6 +299,36 @@ export interface Model extends AsyncDisposable {
   dispose(): Promise<void>;
 }
 
+/** Weights in files. */
+export interface WeightSource {
+  /** Folder of the model in Hugging Face's layout. */
+  model: string;
+  /** A safetensors or GGUF file with the weights, in place of the folder's own; null: those. */
+  weights: string | null;
+  /** Folder of a PEFT LoRA that is added to them; null: none. */
+  adapter: string | null;
+}
+
+/** Where a tensor goes in a file that has its header; named as the engine does. */
+export type TensorPlace = Omit<NativeStoredTensor, 'file'>;
+
+/**
+ * What writing a matrix W + s B A in fewer bits kept of its update s B A: root mean squares over the matrix,
+ * computed in fp64.
+ */
+export interface MergedMatrix {
+  /** The weight's. */
+  name: string;
+  /** Of W. */
+  weightRms: number;
+  /** Of s B A. */
+  updateRms: number;
+  /** Of what is stored less W + s B A. */
+  errorRms: number;
+  /** Share of numbers that are stored as W alone would be. */
+  unchanged: number;
+}
+
 export interface DeviceInfo extends NativeDeviceInfo {
   /** Version of libtorch. */
   libtorch: string;
@@ -310,4 +341,23 @@ export interface Engine extends AsyncDisposable {
   /** Read bandwidth and matmul rate of the device, measured now (about a second). */
   measureCeilings(dtype: Dtype, options?: CallOptions): Promise<MachineCeilings>;
   dispose(): Promise<void>;
+}
+
+/** An engine that also writes weights for other programs, and reads them back. */
+export interface ExportingEngine extends Engine {
+  /** Loads weights that are not in the model's own folder. */
+  loadWeights(
+    source: Omit<WeightSource, 'adapter'>,
+    options?: CallOptions & { dtype?: Dtype },
+  ): Promise<Model>;
+  /**
+   * Fills the places of `path`, a file whose header is written, with weights that need not be loaded: W + s B A in fp32,
+   * rounded once, a part of a tensor at a time. Resolves to what rounding did to each adapted matrix.
+   * @throws BAD_FILE, or BAD_ARGUMENT for a number that a type cannot hold; `path` is of no use then
+   */
+  exportWeights(
+    source: WeightSource,
+    target: { path: string; places: readonly TensorPlace[] },
+    options?: CallOptions,
+  ): Promise<MergedMatrix[]>;
 }

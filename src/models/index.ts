@@ -2,7 +2,8 @@ export { adapterWeights, openAdapter, readAdapterShape } from './adapter';
 export { moduleName } from './adapter-targets';
 export { registerModelFamily } from './families';
 export { adapterFingerprints, modelFingerprints, type Fingerprints } from './fingerprint';
-export { openModelFiles, readModelSpec, type ModelFiles } from './model-files';
+export { openModelFiles, readModelSpec, readModelType, type ModelFiles } from './model-files';
+export { openWeights, type WeightFiles } from './weight-files';
 export {
   resolveModel,
   resolveShape,
@@ -13,3 +14,4 @@ export {
 } from './resolve';
 export type { ModelFamily } from './spec';
 export { openTensorFiles, type TensorNames } from './tensor-files';
+export type { ModelSpec } from './spec';

@@ -52,6 +52,10 @@ async function describe(directory: string): Promise<{ family: ModelFamily; spec:
 export const readModelSpec = async (directory: string): Promise<ModelSpec> =>
   (await describe(directory)).spec;
 
+/** `model_type` of the family that reads the folder's config.json. @throws BAD_FILE */
+export const readModelType = async (directory: string): Promise<string> =>
+  (await describe(directory)).family.modelType;
+
 const INDEX = z.object({ weight_map: z.record(z.string(), z.string(), 'must be an object') });
 
 /** The files that make up the weights. @throws BAD_FILE */

@@ -3,11 +3,9 @@
  * https://github.com/huggingface/safetensors#format
  */
 import type { AcoerError } from '../base/errors';
-import type { NativeStoredTensor } from '../engine/binding';
+import type { TensorPlace } from '../engine/types';
 import { isRecord, shownJson } from '../base/json';
 import { parseJson } from './files';
-
-export type TensorPlace = Omit<NativeStoredTensor, 'file'>;
 
 /** Enough for 5,000 tensors with long names. A header is parsed in one go, which blocks the event loop. */
 const MAX_HEADER_BYTES = 1 << 20;

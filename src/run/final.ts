@@ -143,11 +143,23 @@ export interface FinalContent {
   modelCard: string;
 }
 
-/** The base model's config.json with the type of the weights, under transformers' older and newer name. */
-function modelConfig(modelDirectory: string, dtype: string): string {
+/**
+ * The base model's config.json with the type of the weights, under transformers' older and newer name.
+ * @param changes fields that are others in what is written
+ */
+export function modelConfig(modelDirectory: string, dtype: string, changes: object = {}): string {
   const config = readJsonFile(join(modelDirectory, 'config.json')) as Record<string, unknown>;
   const { torch_dtype: older, ...rest } = config;
-  return jsonText({ ...rest, ...(older !== undefined && { torch_dtype: dtype }), dtype });
+  return jsonText({ ...rest, ...(older !== undefined && { torch_dtype: dtype }), dtype, ...changes });
+}
+
+/** Copies what a model folder has of tokenizer, chat template and generation settings. */
+export function copyTokenizer(modelDirectory: string, directory: string): void {
+  for (const name of TOKENIZER_FILES) {
+    const source = join(modelDirectory, name);
+    if (statSync(source, { throwIfNoEntry: false })?.isFile() !== true) continue;
+    writeFileSync(join(directory, name), readRunFile(source, MAX_TEXT_BYTES));
+  }
 }
 
 /**
@@ -164,11 +176,7 @@ export function saveFinal(
     if (adapterConfig === null) {
       writeFileSync(join(directory, 'config.json'), modelConfig(modelDirectory, dtype));
     }
-    for (const name of TOKENIZER_FILES) {
-      const source = join(modelDirectory, name);
-      if (statSync(source, { throwIfNoEntry: false })?.isFile() !== true) continue;
-      writeFileSync(join(directory, name), readRunFile(source, MAX_TEXT_BYTES));
-    }
+    copyTokenizer(modelDirectory, directory);
     writeFileSync(join(directory, FINAL_IDENTITY), jsonText(trainedOn));
     writeFileSync(join(directory, 'README.md'), modelCard);
   });

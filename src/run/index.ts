@@ -12,6 +12,6 @@ export * from './metrics-file';
 export * from './progress';
 export * from './read-file';
 export * from './rollbacks';
-export { encodeSafetensors, type Tensor } from './safetensors';
+export { encodeSafetensors, safetensorsHeader, type Tensor } from './safetensors';
 export * from './tensorboard/event-file';
 export * from './tensorboard/events';

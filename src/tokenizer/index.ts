@@ -9,7 +9,7 @@ import { tokenizersLibrary } from './libraries';
 import { type FindLost, lostFinder } from './lost';
 import { makeRenderer, type RenderChat } from './template';
 
-export type { TokenizerFingerprints } from './files';
+export { readTokenizerFiles, type TokenizerFiles, type TokenizerFingerprints } from './files';
 export { givenTokenizer } from './given';
 export type { Lost } from './lost';
 export {

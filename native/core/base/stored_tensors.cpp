@@ -2,12 +2,14 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <memory>
 
@@ -19,21 +21,27 @@ constexpr int64_t kReadBlock = int64_t{4} << 20;
 
 struct StoredType {
   const char* name;
-  at::ScalarType type;
+  at::ScalarType type;  // that it is read as
+  int64_t bytes;        // of a block of `numbers`, which are neighbours in a row
+  int64_t numbers = 1;
 };
 
-// The types that this engine reads or writes.
-constexpr std::array<StoredType, 5> kTypes{{{"F64", at::kDouble},
-                                            {"F32", at::kFloat},
-                                            {"BF16", at::kBFloat16},
-                                            {"F16", at::kHalf},
-                                            {"I64", at::kLong}}};
+// ggml's Q8_0: 32 numbers share a scale in float16, and are its multiples by bytes.
+constexpr int64_t kBlock = 32, kBlockBytes = 2 + kBlock;
 
-at::ScalarType typeOf(const std::string& name) {
+// The types that this engine reads or writes.
+constexpr std::array<StoredType, 6> kTypes{{{"F64", at::kDouble, 8},
+                                            {"F32", at::kFloat, 4},
+                                            {"BF16", at::kBFloat16, 2},
+                                            {"F16", at::kHalf, 2},
+                                            {"I64", at::kLong, 8},
+                                            {"Q8_0", at::kFloat, kBlockBytes, kBlock}}};
+
+const StoredType* typeNamed(const std::string& name) {
   for (const StoredType& known : kTypes) {
-    if (name == known.name) return known.type;
+    if (name == known.name) return &known;
   }
-  return at::ScalarType::Undefined;
+  return nullptr;
 }
 
 const char* nameOf(at::ScalarType type) {
@@ -41,6 +49,57 @@ const char* nameOf(at::ScalarType type) {
     if (known.type == type) return known.name;
   }
   fail(ErrorCode::kInternal, "no safetensors name for ", c10::toString(type));
+}
+
+// Of a tensor of `shape`; less than 0 if its rows are not of whole blocks.
+int64_t bytesOf(const StoredType& type, c10::ArrayRef<int64_t> shape) {
+  if (type.numbers > 1 && (shape.empty() || shape.back() % type.numbers != 0)) return -1;
+  return c10::multiply_integers(shape) / type.numbers * type.bytes;
+}
+
+template <class Each>
+void forBlocks(int64_t blocks, const Each& each) {
+  at::parallel_for(0, blocks, 1 << 12, [&](int64_t from, int64_t to) {
+    for (int64_t block = from; block < to; ++block) each(block);
+  });
+}
+
+void fromBlocks(const char* stored, const at::Tensor& out) {
+  auto* numbers = out.data_ptr<float>();
+  forBlocks(out.numel() / kBlock, [&](int64_t block) {
+    const char* from = stored + block * kBlockBytes;
+    c10::Half scale;
+    std::memcpy(&scale, from, sizeof(scale));
+    for (int64_t i = 0; i < kBlock; ++i) {
+      numbers[block * kBlock + i] = static_cast<float>(scale) * static_cast<int8_t>(from[2 + i]);
+    }
+  });
+}
+
+// As ggml's reference quantiser: the scale is divided by before it is rounded to float16.
+void toBlocks(const at::Tensor& rows, char* out) {
+  const auto* numbers = rows.data_ptr<float>();
+  forBlocks(rows.numel() / kBlock, [&](int64_t block) {
+    const float* from = numbers + block * kBlock;
+    float most = 0;
+    for (int64_t i = 0; i < kBlock; ++i) most = std::max(most, std::abs(from[i]));
+    const float scale = most / 127, inverse = scale > 0 ? 1 / scale : 0;
+    const c10::Half stored(scale);
+    char* to = out + block * kBlockBytes;
+    std::memcpy(to, &stored, sizeof(stored));
+    for (int64_t i = 0; i < kBlock; ++i) {
+      to[2 + i] = static_cast<char>(static_cast<int8_t>(std::round(from[i] * inverse)));
+    }
+  });
+}
+
+// Rows of whole heads in halves <-> in turns (StoredTensor::heads), as a view.
+at::Tensor turned(const at::Tensor& rows, int64_t headRows, bool toTurns) {
+  std::vector<int64_t> shape = rows.sizes().vec();
+  const int64_t half = headRows / 2, heads = shape[0] / headRows;
+  shape.erase(shape.begin());
+  shape.insert(shape.begin(), {heads, toTurns ? 2 : half, toTurns ? half : 2});
+  return rows.view(shape).transpose(1, 2);
 }
 
 std::string shapeText(c10::ArrayRef<int64_t> shape) {
@@ -117,9 +176,9 @@ const StoredTensor& TensorReader::check(const std::string& name, c10::ArrayRef<i
   if (found == tensors_.end()) fail(ErrorCode::kBadFile, lacks(), " the tensor ", name);
   const StoredTensor& tensor = *found->second;
   const std::string which = pathOf(tensor) + ": tensor " + name;
-  const at::ScalarType type = typeOf(tensor.dtype);
-  const bool usable = type != at::ScalarType::Undefined &&
-                      (wanted == at::kLong ? type == at::kLong : c10::isFloatingType(type));
+  const StoredType* type = typeNamed(tensor.dtype);
+  const bool usable = type != nullptr && (wanted == at::kLong ? type->type == at::kLong
+                                                              : c10::isFloatingType(type->type));
   if (!usable) {
     fail(ErrorCode::kBadFile, which, " has type ", tensor.dtype,
          "; F64, F32, F16 or BF16 is needed");
@@ -128,11 +187,14 @@ const StoredTensor& TensorReader::check(const std::string& name, c10::ArrayRef<i
     fail(ErrorCode::kBadShape, which, " has shape ", shapeText(tensor.shape), ", expected ",
          shapeText(shape));
   }
-  const int64_t bytes =
-      c10::multiply_integers(shape) * static_cast<int64_t>(c10::elementSize(type));
+  const int64_t bytes = bytesOf(*type, shape);
   if (tensor.end - tensor.begin != bytes) {
     fail(ErrorCode::kBadShape, which, " takes ", tensor.end - tensor.begin, " bytes instead of ",
          bytes);
+  }
+  if (tensor.heads > 0 && shape[0] % (2 * tensor.heads) != 0) {
+    fail(ErrorCode::kBadShape, which, " has ", shape[0], " rows, which are not pairs of ",
+         tensor.heads, " heads");
   }
   return tensor;
 }
@@ -148,20 +210,85 @@ void TensorReader::checkNoOthers(const std::set<std::string>& wanted,
 
 void TensorReader::read(const std::string& name, const at::Tensor& out,
                         const Cancel& cancel) const {
-  const StoredTensor& tensor = check(name, out.sizes(), out.scalar_type());
+  readRows(check(name, out.sizes(), out.scalar_type()), 0, out, cancel);
+}
+
+void TensorReader::readRows(const StoredTensor& tensor, int64_t first, const at::Tensor& out,
+                            const Cancel& cancel) const {
   const StoredFile& file = files_[static_cast<size_t>(tensor.file)];
-  const at::ScalarType type = typeOf(tensor.dtype);
-  const bool direct = type == out.scalar_type() && out.is_contiguous();
-  const at::Tensor stored = direct ? out : at::empty(out.sizes(), at::TensorOptions().dtype(type));
-  const int64_t bytes = tensor.end - tensor.begin;
-  auto* to = static_cast<char*>(stored.data_ptr());
+  const StoredType& type = *typeNamed(tensor.dtype);
+  const bool blocks = type.numbers > 1;
+  const bool direct =
+      !blocks && tensor.heads == 0 && type.type == out.scalar_type() && out.is_contiguous();
+  const at::Tensor stored =
+      direct ? out : at::empty(out.sizes(), at::TensorOptions().dtype(type.type));
+  const int64_t bytes = bytesOf(type, out.sizes());
+  std::vector<char> raw(blocks ? static_cast<size_t>(bytes) : 0);
+  char* to = blocks ? raw.data() : static_cast<char*>(stored.data_ptr());
+  const int64_t begin =
+      tensor.begin + (first == 0 ? 0 : first * ((tensor.end - tensor.begin) / tensor.shape[0]));
   // Copying out of the page cache is bound by the CPU, so all threads share the work.
-  at::parallel_for(0, (bytes + kReadBlock - 1) / kReadBlock, 1, [&](int64_t first, int64_t last) {
-    const int64_t from = first * kReadBlock;
+  at::parallel_for(0, (bytes + kReadBlock - 1) / kReadBlock, 1, [&](int64_t from, int64_t last) {
+    const int64_t start = from * kReadBlock;
     const int64_t until = std::min(bytes, last * kReadBlock);
-    readBytes(file, tensor.begin + from, until - from, to + from, cancel);
+    readBytes(file, begin + start, until - start, to + start, cancel);
   });
-  if (!direct) out.copy_(stored);
+  if (blocks) fromBlocks(to, stored);
+  if (tensor.heads > 0) {
+    out.copy_(turned(stored, tensor.shape[0] / tensor.heads, false).reshape(out.sizes()));
+  } else if (!direct) {
+    out.copy_(stored);
+  }
+}
+
+Encoded encoded(const std::string& name, const std::string& dtype, const at::Tensor& rows) {
+  const StoredType* type = typeNamed(dtype);
+  const int64_t bytes = type == nullptr ? -1 : bytesOf(*type, rows.sizes());
+  if (bytes < 0 || !c10::isFloatingType(type->type)) {
+    fail(ErrorCode::kBadArgument, "the tensor ", name, " cannot be written as ", dtype);
+  }
+  Encoded out;
+  if (type->numbers > 1) {
+    out.bytes = at::empty({bytes}, at::kByte);
+    out.numbers = at::empty(rows.sizes(), at::kFloat);
+    toBlocks(rows.contiguous(), static_cast<char*>(out.bytes.data_ptr()));
+    fromBlocks(static_cast<const char*>(out.bytes.data_ptr()), out.numbers);
+  } else {
+    const at::Tensor stored = rows.to(type->type).contiguous();
+    out.bytes = stored.view({-1}).view(at::kByte);
+    out.numbers = stored.to(at::kFloat);
+  }
+  if (at::isfinite(out.numbers).logical_not().any().item<bool>()) {
+    fail(ErrorCode::kBadArgument, "the tensor ", name, " has numbers that are not finite as ",
+         dtype);
+  }
+  return out;
+}
+
+TensorWriter::TensorWriter(const std::string& path)
+    : descriptor_(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW)), path_(path) {
+  if (descriptor_ < 0) cannot("write", path);
+}
+
+TensorWriter::~TensorWriter() { ::close(descriptor_); }
+
+at::Tensor TensorWriter::write(const StoredTensor& place, int64_t first,
+                               const at::Tensor& rows) const {
+  const int64_t headRows = place.heads > 0 ? place.shape[0] / place.heads : 0;
+  const auto arranged = [&](const at::Tensor& some, bool toTurns) {
+    return headRows == 0 ? some : turned(some, headRows, toTurns).reshape(rows.sizes());
+  };
+  const Encoded stored = encoded(place.name, place.dtype, arranged(rows, true));
+  const auto* from = static_cast<const char*>(stored.bytes.data_ptr());
+  const int64_t bytes = stored.bytes.numel();
+  int64_t at = place.begin + (first == 0 ? 0 : first * (bytes / rows.size(0)));
+  for (int64_t left = bytes; left > 0;) {
+    const ssize_t put = ::pwrite(descriptor_, from, static_cast<size_t>(left), at);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) cannot("write", path_);
+    from += put, at += put, left -= put;
+  }
+  return arranged(stored.numbers, false);
 }
 
 void writeSafetensors(const std::string& path, const NamedTensors& tensors) {

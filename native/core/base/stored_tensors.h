@@ -1,5 +1,6 @@
-// Named tensors in files. TypeScript reads the headers (src/models/safetensors.ts) and tells where
-// each tensor is stored; this reads tensors into memory and writes safetensors files.
+// Named tensors in files. TypeScript reads and writes the headers of safetensors and GGUF files
+// (src/models) and tells where each tensor is stored; this reads tensors into memory, fills files
+// whose header is there, and writes whole safetensors files.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,9 +19,12 @@ namespace acoer {
 struct StoredTensor {
   std::string name;
   int64_t file = 0;   // index into TensorTable::files
-  std::string dtype;  // as safetensors names it: "BF16", "F32", ...
+  std::string dtype;  // as safetensors names it: "BF16", "F32", ...; or ggml's "Q8_0"
   std::vector<int64_t> shape;
   int64_t begin = 0, end = 0;  // bytes from the start of the file
+  // Above 0: the rows are of so many heads, and those of a head alternate between its first and
+  // second half, as ggml rotates Llama's queries and keys.
+  int64_t heads = 0;
 };
 
 struct StoredFile {
@@ -57,6 +61,9 @@ class TensorReader {
   void checkNoOthers(const std::set<std::string>& wanted, const std::string& owner) const;
   // Fills `out`, a CPU tensor (any strides), converting the type. Throws what check() throws.
   void read(const std::string& name, const at::Tensor& out, const Cancel& cancel) const;
+  // Fills `out` with the rows from `first` on of a tensor that check() has let pass; whole heads.
+  void readRows(const StoredTensor& tensor, int64_t first, const at::Tensor& out,
+                const Cancel& cancel) const;
 
  private:
   void checkPlace(const StoredTensor& tensor, const std::vector<int64_t>& fileSizes) const;
@@ -65,6 +72,32 @@ class TensorReader {
 
   const std::vector<StoredFile>& files_;
   std::map<std::string, const StoredTensor*> tensors_;
+};
+
+// `rows` (fp32) as a type stores them: the bytes, and what they say, in fp32. Throws kBadArgument for
+// a type that cannot be written, rows that are not of its whole blocks, or a number that it cannot
+// hold; `name` is for the message.
+struct Encoded {
+  at::Tensor bytes, numbers;
+};
+Encoded encoded(const std::string& name, const std::string& dtype, const at::Tensor& rows);
+
+// Fills places in a file that exists.
+class TensorWriter {
+ public:
+  // Throws kBadFile if the file cannot be opened.
+  explicit TensorWriter(const std::string& path);
+  ~TensorWriter();
+  TensorWriter(const TensorWriter&) = delete;
+  TensorWriter& operator=(const TensorWriter&) = delete;
+
+  // Writes fp32 `rows`, those from `first` on of `place`, and returns what they say as stored. Throws
+  // kBadFile, and what encoded() throws.
+  at::Tensor write(const StoredTensor& place, int64_t first, const at::Tensor& rows) const;
+
+ private:
+  int descriptor_;
+  std::string path_;
 };
 
 // Writes the tensors (copied to the CPU one at a time) with metadata {"format": "pt"}, wider types

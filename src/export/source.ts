@@ -1,0 +1,68 @@
+/** What is exported: the weights of one step of a run, and the model under them. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { badInput } from '../base/errors';
+import type { WeightSource } from '../engine/types';
+import { baseModelOf, checkBaseModel } from '../life/base-model';
+import { modelFingerprints, resolveModel, type ModelFetchOptions } from '../models';
+import { checked, RunDirectory, weightsFile } from '../run';
+
+const SETTINGS = z.looseObject({
+  model: z.string(),
+  full: z.boolean().default(false),
+  dtype: z.enum(['float32', 'bfloat16', 'float64']).nullish(),
+});
+
+export interface ExportSource {
+  run: RunDirectory;
+  /** As the run names it: `tiny`, an absolute path, or `org/name@commit`. */
+  modelName: string;
+  /** Folder of the model's config, tokenizer and weights. */
+  model: string;
+  /** Folder of what was trained. */
+  trained: string;
+  /** null: all weights were trained. */
+  adapter: string | null;
+  /** Steps that `trained` has been trained for. */
+  step: number;
+  weights: WeightSource;
+}
+
+function trainedFolder(run: RunDirectory, step: number | null): string {
+  const steps = run.checkpointSteps();
+  if (step !== null) {
+    if (steps.includes(step)) return run.checkpoint(step);
+    const has = steps.length === 0 ? 'no checkpoints' : `checkpoints of the steps ${steps.join(', ')}`;
+    throw badInput(`${run.path} has no checkpoint of step ${step}; it has ${has}.`);
+  }
+  if (existsSync(run.final())) return run.final();
+  const newest = steps.at(-1);
+  if (newest !== undefined && newest > 0) return run.checkpoint(newest);
+  throw badInput(`${run.path} has neither final/ nor a checkpoint yet; there is nothing to export.`);
+}
+
+/**
+ * @param step of a checkpoint; null: `final/`, or the newest checkpoint of a run that has not ended
+ * @throws BAD_INPUT for a folder that is no run, or a model that is not the one that was trained
+ */
+export async function openSource(
+  path: string,
+  step: number | null,
+  options: ModelFetchOptions = {},
+): Promise<ExportSource> {
+  const run = new RunDirectory(path);
+  if (!existsSync(run.config())) throw badInput(`${path} is not a run: it has no config.json.`);
+  const { model: modelName, full } = checked(SETTINGS, run.config(), run.settings());
+  const trained = trainedFolder(run, step);
+  const { directory: model } = await resolveModel(modelName, options);
+  const base = baseModelOf(trained);
+  if (base !== null) checkBaseModel(base, model, await modelFingerprints(model, options.signal));
+  const adapter = full ? null : trained;
+  const weights = full ? join(trained, weightsFile(trained)) : null;
+  return {
+    ...{ run, modelName, model, trained, adapter },
+    step: base?.step ?? step ?? 0,
+    weights: { model, weights, adapter },
+  };
+}
