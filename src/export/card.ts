@@ -56,7 +56,10 @@ function lost(matrices: MergeReport['matrices']): { error: number; unchanged: nu
 }
 
 /** How near the export is to the run: what, and how much. */
-export function exactness({ proof, matrices }: MergeReport): [what: string, figure: string][] {
+export function exactness({
+  proof,
+  matrices,
+}: Pick<MergeReport, 'proof' | 'matrices'>): [what: string, figure: string][] {
   const { error, unchanged } = lost(matrices);
   return [
     ["greedy answers equal to the run's", `${proof.sameAnswers} of ${proof.prompts}`],

@@ -1,12 +1,11 @@
 /** `acoer export --gguf`: a run as a file of llama.cpp's, the whole model or the LoRA alone. */
-import { join } from 'node:path';
 import { badInput } from '../base/errors';
 import type { ExportingEngine, MergedMatrix, TensorPlace } from '../engine/types';
 import { adapterWeights, openWeights, readModelType, type ModelSpec, type WeightFiles } from '../models';
 import { type GgufKey, ggufLayout, type GgufTensor, type GgufTensorType } from '../models/gguf';
 import { ggufArchitecture, type GgufArchitecture, ggufName, turnedHeads } from '../models/gguf-names';
 import { GGUF_TYPES, type GgufFileType, modelKeys } from './gguf-keys';
-import { tokenizerKeys } from './gguf-tokenizer';
+import { type PeftTargets, peftTargets } from '../run';
 import { makeRoom } from './merge';
 import type { ExportSource } from './source';
 
@@ -15,7 +14,16 @@ interface Planned extends GgufTensor {
   source: string | null;
 }
 
+/** A LoRA as llama.cpp reads it: scaled by alpha over each pair's rank. */
+export interface LoraFile {
+  alpha: number;
+  rank: number;
+  targets: PeftTargets;
+}
+
 export interface WrittenGguf {
+  /** null: the whole model. */
+  lora: LoraFile | null;
   /** Empty for a LoRA, and if all weights were trained. */
   matrices: MergedMatrix[];
   /** Tensors that could not be of the wanted type, by type. */
@@ -88,12 +96,21 @@ async function write(
   return engine.exportWeights(weights, { path, places: own }, { signal });
 }
 
+export interface GgufOptions {
+  type: GgufFileType;
+  /** `general.name`. */
+  name: string;
+  /** Keys of the tokenizer; none: the file is of no use but to be read back. */
+  tokenizer: readonly GgufKey[];
+  signal?: AbortSignal;
+}
+
 /** The model with what was trained, with its tokenizer. @throws BAD_INPUT for a model that llama.cpp does not run so */
 export async function writeGgufModel(
   engine: ExportingEngine,
   source: ExportSource,
   path: string,
-  { type, name, eos, signal }: { type: GgufFileType; name: string; eos?: number; signal?: AbortSignal },
+  { type, name, tokenizer, signal }: GgufOptions,
 ): Promise<WrittenGguf> {
   await using files = await openWeights(source.weights);
   const { spec } = files;
@@ -102,7 +119,7 @@ export async function writeGgufModel(
   const parameters = files.weights.tensors.reduce((total, { shape }) => total + numbersOf(shape), 0);
   const keys = [
     ...modelKeys(architecture, spec, { name, parameters, positions: spec.maxPositions, type }),
-    ...(await tokenizerKeys(source.model, spec.vocabSize, eos)),
+    ...tokenizer,
   ];
   const content = { keys, tensors, factors: ropeFactors(spec) };
   const matrices = await write(engine, source.weights, path, content, signal);
@@ -110,7 +127,7 @@ export async function writeGgufModel(
   const others = new Set(
     tensors.flatMap((one) => (one.shape.length > 1 && one.type !== wanted ? [one.type] : [])),
   );
-  return { matrices, others: [...others] };
+  return { lora: null, matrices, others: [...others] };
 }
 
 const PAIR = /^base_model\.model\.(.+)\.lora_([AB])\.weight$/;
@@ -141,19 +158,21 @@ export async function writeGgufLora(
     const [, weight, side] = PAIR.exec(name) ?? [];
     const ggml = weight === undefined ? null : ggufName(`${weight}.weight`);
     if (ggml === null) throw badInput(`The tensor ${name} has no place in a GGUF file.`);
-    const heads = side === 'B' ? turnedHeads(`${weight}.weight`, architecture, files.spec) : undefined;
+    const heads = turnedHeads(name, architecture, files.spec);
     return { name: `${ggml}.lora_${side!.toLowerCase()}`, type: 'F32', shape, source: name, heads };
   });
+  const alpha = alphaOf(files, folder);
   const keys: GgufKey[] = [
     ['general.architecture', 'string', architecture],
     ['general.type', 'string', 'adapter'],
     ['adapter.type', 'string', 'lora'],
-    ['adapter.lora.alpha', 'f32', alphaOf(files, folder)],
+    ['adapter.lora.alpha', 'f32', alpha],
     ['general.quantization_version', 'u32', 2],
   ];
   const weights = { model: source.model, weights: adapterWeights(folder), adapter: null };
-  const matrices = await write(engine, weights, path, { keys, tensors, factors: null }, signal);
-  return { matrices, others: [] };
+  await write(engine, weights, path, { keys, tensors, factors: null }, signal);
+  const { matrices: adapted, rank } = files.adapter!.shape;
+  const shape = { loraRank: rank, loraAlpha: alpha, targetModules: [] };
+  const targets = peftTargets(shape, adapted.map((matrix) => ({ ...matrix, alpha })), files.spec.numLayers); // prettier-ignore
+  return { lora: { alpha, rank, targets }, matrices: [], others: [] };
 }
-
-export const ggufPath = (folder: string, name: string): string => join(folder, `${name}.gguf`);

@@ -23,7 +23,7 @@ export async function makeRoom(path: string, header: Buffer, bytes: number): Pro
 }
 
 /** The places of all tensors in a safetensors file, by name. */
-function layout(
+export function safetensorsLayout(
   tensors: readonly { name: string; shape: number[] }[],
   type: StoredType,
 ): { header: Buffer; places: TensorPlace[]; bytes: number } {
@@ -58,7 +58,7 @@ export async function writeMergedWeights(
 
   async function planned() {
     await using files = await openWeights(weights);
-    const plan = layout(files.weights.tensors, type);
+    const plan = safetensorsLayout(files.weights.tensors, type);
     await makeRoom(path, plan.header, plan.bytes);
     return plan;
   }

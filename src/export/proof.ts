@@ -9,6 +9,13 @@ export const PROOF_TOKENS = 128;
 /** Over this the export has lost what it should keep. */
 export const PROOF_BOUNDS = { kl: 1e-3, otherAnswers: 1 / 32 } as const;
 
+/** What was exported, loaded again. */
+export interface Exported {
+  model: Model;
+  /** null: the model alone. */
+  policy: Policy | null;
+}
+
 /** What a model says to prompts: greedy, and sampled at temperature 1. */
 export interface Answers {
   greedy: Int32Array[];
@@ -80,11 +87,11 @@ const sameIds = (a: Int32Array, b: Int32Array): boolean =>
 export async function compare(
   asked: Asked,
   run: Answers,
-  exported: Model,
+  { model, policy }: Exported,
   options: CallOptions,
 ): Promise<Proof> {
-  const greedy = await answers(asked, exported, null, 0, options);
-  const { logprobs } = await exported.score(run.sampled, options);
+  const greedy = await answers(asked, model, policy, 0, options);
+  const { logprobs } = await model.score(run.sampled, { policy, ...options });
   const differences = Array.from(logprobs, (logprob, i) => logprob - run.logprobs[i]!);
   const sizes = differences.map(Math.abs);
   return {

@@ -36,8 +36,15 @@ const WHOLE_BACK = reversed(WHOLE);
 const IN_LAYER_BACK = reversed(IN_LAYER);
 const GGUF_NAME = /^(?:blk\.(\d+)\.)?(.+)\.(weight|bias)$/;
 
-/** The inverse of `ggufName`. */
+const LORA_NAME = /^(.+\.weight)\.lora_([ab])$/;
+
+/** The inverse of `ggufName`; for the halves of a LoRA, PEFT's names. */
 export function modelTensorName(name: string): string | null {
+  const [, weight, side] = LORA_NAME.exec(name) ?? [];
+  if (weight !== undefined) {
+    const own = modelTensorName(weight)?.replace(/\.weight$/, '');
+    return own === undefined ? null : `base_model.model.${own}.lora_${side!.toUpperCase()}.weight`;
+  }
   const [, layer, part, kind] = GGUF_NAME.exec(name) ?? [];
   const own = part === undefined ? undefined : (layer === undefined ? WHOLE_BACK : IN_LAYER_BACK).get(part);
   if (own === undefined) return null;
@@ -62,7 +69,8 @@ export function turnedHeads(
   architecture: GgufArchitecture,
   { numHeads, numKvHeads }: Pick<ModelSpec, 'numHeads' | 'numKvHeads'>,
 ): number | undefined {
-  if (architecture !== 'llama') return undefined;
-  if (/self_attn\.q_proj\./.test(name)) return numHeads;
-  return /self_attn\.k_proj\./.test(name) ? numKvHeads : undefined;
+  // A LoRA's A has rank rows.
+  if (architecture !== 'llama' || name.includes('.lora_A.')) return undefined;
+  if (name.includes('self_attn.q_proj.')) return numHeads;
+  return name.includes('self_attn.k_proj.') ? numKvHeads : undefined;
 }

@@ -115,6 +115,28 @@ export async function writeDirectoryAtomic(
   rmSync(replacedName(path), { recursive: true, force: true });
 }
 
+/**
+ * Calls `fill` with a path in a new folder beside `path`, and renames the file that it writes there to `path`, which must
+ * not exist, once it is on disk.
+ */
+export async function writeLargeFileAtomic(
+  path: string,
+  fill: (temporary: string) => Promise<void>,
+): Promise<void> {
+  const folder = temporaryName(path);
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder);
+  try {
+    const temporary = join(folder, basename(path));
+    await fill(temporary);
+    syncFile(temporary);
+    renameSync(temporary, path);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+  syncFolder(dirname(path));
+}
+
 /** Removes a folder so that after a crash either all of it or nothing exists under its name. */
 export function removeDirectoryAtomic(path: string): void {
   const temporary = temporaryName(path);

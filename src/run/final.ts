@@ -29,7 +29,7 @@ export interface PeftTargets {
 
 /** @param matrices all that is adapted in a model of `numLayers` layers */
 export function peftTargets(
-  { loraRank, loraAlpha, targetModules }: LoraShape,
+  { loraRank, loraAlpha, targetModules }: Pick<LoraShape, 'loraRank' | 'loraAlpha' | 'targetModules'>,
   matrices: readonly LoraMatrix[],
   numLayers: number,
 ): PeftTargets {
