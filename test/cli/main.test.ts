@@ -13,6 +13,7 @@ const COMMANDS = [
     'replay',
     'plan',
     'data',
+    'export',
     'eval',
     'verify',
   ],
