@@ -98,8 +98,7 @@ Request measureCeilings(const Info&, const Fields& args) {
 }
 
 Request exportWeights(const Info&, const Fields& args) {
-  return {.job = args.count("job"),
-          .work = [options = readExportOptions(args)](CallContext& call) {
+  return {.job = args.count("job"), .work = [options = readExportOptions(args)](CallContext& call) {
             return packed(acoer::exportWeights(options, call.cancel));
           }};
 }

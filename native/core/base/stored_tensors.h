@@ -74,9 +74,9 @@ class TensorReader {
   std::map<std::string, const StoredTensor*> tensors_;
 };
 
-// `rows` (fp32) as a type stores them: the bytes, and what they say, in fp32. Throws kBadArgument for
-// a type that cannot be written, rows that are not of its whole blocks, or a number that it cannot
-// hold; `name` is for the message.
+// `rows` (fp32) as a type stores them: the bytes, and what they say, in fp32. Throws kBadArgument
+// for a type that cannot be written, rows that are not of its whole blocks, or a number that it
+// cannot hold; `name` is for the message.
 struct Encoded {
   at::Tensor bytes, numbers;
 };
@@ -91,8 +91,8 @@ class TensorWriter {
   TensorWriter(const TensorWriter&) = delete;
   TensorWriter& operator=(const TensorWriter&) = delete;
 
-  // Writes fp32 `rows`, those from `first` on of `place`, and returns what they say as stored. Throws
-  // kBadFile, and what encoded() throws.
+  // Writes fp32 `rows`, those from `first` on of `place`, and returns what they say as stored.
+  // Throws kBadFile, and what encoded() throws.
   at::Tensor write(const StoredTensor& place, int64_t first, const at::Tensor& rows) const;
 
  private:

@@ -87,8 +87,7 @@ void writePart(const TensorWriter& writer, const StoredTensor& place, int64_t fi
   sums.weight += sumOfSquares(part);
   sums.update += sumOfSquares(delta);
   sums.error += sumOfSquares(stored - sum);
-  sums.unchanged +=
-      stored.eq(encoded(place.name, place.dtype, part).numbers).sum().item<int64_t>();
+  sums.unchanged += stored.eq(encoded(place.name, place.dtype, part).numbers).sum().item<int64_t>();
   sums.numbers += part.numel();
 }
 
