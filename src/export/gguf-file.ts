@@ -34,14 +34,18 @@ const numbersOf = (shape: readonly number[]): number => shape.reduce((product, s
 
 /** @throws BAD_INPUT for what llama.cpp cannot run */
 async function architectureOf(model: string, spec: ModelSpec): Promise<GgufArchitecture> {
+  const refused = (why: string) => badInput(`${model}: ${why}; use --merge.`);
   const type = await readModelType(model);
   const architecture = ggufArchitecture(type);
-  if (architecture === undefined)
-    throw badInput(`${model}: llama.cpp's name for a ${type} is not known; use --merge.`);
-  if (architecture === 'qwen2' && spec.numHeads * spec.headDim !== spec.hiddenSize) {
-    throw badInput(
-      `${model}: llama.cpp runs a Qwen2 model only if heads x head_dim is hidden_size, but ${spec.numHeads} x ${spec.headDim} is not ${spec.hiddenSize}; use --merge.`,
+  if (architecture === undefined) throw refused(`llama.cpp's name for a ${type} is not known`);
+  const { numHeads, headDim, hiddenSize, ropeScaling } = spec;
+  if (architecture === 'qwen2' && numHeads * headDim !== hiddenSize) {
+    throw refused(
+      `llama.cpp runs a Qwen2 model only if heads x head_dim is hidden_size, but ${numHeads} x ${headDim} is not ${hiddenSize}`,
     );
+  }
+  if (ropeScaling?.kind === 'yarn' && !ropeScaling.truncate) {
+    throw refused("its YaRN has truncate: false, and llama.cpp always rounds the ramp's ends");
   }
   return architecture;
 }
@@ -56,12 +60,15 @@ function typeOf(shape: readonly number[], wanted: GgufTensorType): GgufTensorTyp
 export function ropeFactors({ ropeScaling, ropeTheta, headDim }: ModelSpec): Float32Array | null {
   if (ropeScaling?.kind !== 'llama3') return null;
   const { factor, originalPositions, lowFrequencyFactor: low, highFrequencyFactor: high } = ropeScaling;
+  // Each step in float32, as transformers and llama.cpp's converter compute it.
+  const f = Math.fround;
   return Float32Array.from({ length: headDim / 2 }, (_, i) => {
-    const turns = originalPositions / (2 * Math.PI * ropeTheta ** ((2 * i) / headDim));
-    if (turns > high) return 1;
-    if (turns < low) return factor;
-    const kept = (turns - low) / (high - low);
-    return 1 / ((1 - kept) / factor + kept);
+    const frequency = f(1 / f(ropeTheta ** f((2 * i) / headDim)));
+    const wavelength = f(f(2 * Math.PI) / frequency);
+    if (wavelength < originalPositions / high) return 1;
+    if (wavelength > originalPositions / low) return factor;
+    const kept = f(f(f(originalPositions / wavelength) - low) / (high - low));
+    return 1 / f(f(f(1 - kept) / factor) + kept);
   });
 }
 

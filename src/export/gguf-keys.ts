@@ -26,17 +26,33 @@ export function sizeLabel(parameters: number): string {
   return `${scaled.toFixed(Math.max(0, 2 - digits))}${letter}`;
 }
 
+/**
+ * llama.cpp multiplies `yarn_attn_factor` into what it computes of the factor itself. Its converter writes
+ * `attention_factor` there, which in transformers replaces that: such a file is another model.
+ */
 function ropeKeys(architecture: string, { ropeScaling: scaling }: ModelSpec): GgufKey[] {
   // Llama 3's factors are a tensor.
   if (scaling?.kind !== 'yarn') return [];
   const key = (name: string) => `${architecture}.rope.scaling.${name}`;
+  const attention = scaling.attentionFactor / (0.1 * Math.log(scaling.factor) + 1);
+  const other = (name: string, value: number, usual: number): GgufKey[] =>
+    value === usual ? [] : [[key(name), 'f32', value]];
   return [
     [key('type'), 'string', 'yarn'],
     [key('factor'), 'f32', scaling.factor],
     [key('original_context_length'), 'u32', scaling.originalPositions],
-    [key('yarn_attn_factor'), 'f32', scaling.attentionFactor / (0.1 * Math.log(scaling.factor) + 1)],
-    [key('yarn_beta_fast'), 'f32', scaling.betaFast],
-    [key('yarn_beta_slow'), 'f32', scaling.betaSlow],
+    ...other('yarn_attn_factor', attention, 1),
+    ...other('yarn_beta_fast', scaling.betaFast, 32),
+    ...other('yarn_beta_slow', scaling.betaSlow, 1),
+  ];
+}
+
+/** Qwen2's follow from the sizes. */
+function headKeys(architecture: GgufArchitecture, { headDim }: ModelSpec): GgufKey[] {
+  if (architecture === 'qwen2') return [];
+  return [
+    [`${architecture}.attention.key_length`, 'u32', headDim],
+    [`${architecture}.attention.value_length`, 'u32', headDim],
   ];
 }
 
@@ -65,8 +81,7 @@ export function modelKeys(
     ...ropeKeys(architecture, spec),
     [key('rope.freq_base'), 'f32', spec.ropeTheta],
     [key('attention.layer_norm_rms_epsilon'), 'f32', spec.rmsNormEps],
-    [key('attention.key_length'), 'u32', spec.headDim],
-    [key('attention.value_length'), 'u32', spec.headDim],
+    ...headKeys(architecture, spec),
     ['general.file_type', 'u32', GGUF_TYPES[type].fileType],
     ...(architecture === 'llama'
       ? ([
