@@ -35,6 +35,8 @@ export type {
   PolicyOptions,
 } from './engine/types';
 
+export { openModel, type ChatModel, type OpenModelOptions } from './chat';
+
 export { registerReward } from './rewards/registry';
 export type { RewardDefinition } from './rewards/types';
 export type { RewardFunction, UserReward, UserRollout, UserView } from './rewards/user';

@@ -49,7 +49,7 @@ const moduleOf = (path: string): string => path.replace(/\.ts$/, '').split('/')[
 
 const LAYERS: readonly (readonly string[])[] = [
   ['base'],
-  ['hub', 'parquet', 'ranks', 'drawing'],
+  ['hub', 'http', 'parquet', 'ranks', 'drawing'],
   ['models'],
   ['config', 'losses'],
   ['judges'],
@@ -60,8 +60,8 @@ const LAYERS: readonly (readonly string[])[] = [
   ['life'],
   ['train'],
   ['sft'],
-  ['export', 'lab', 'report'],
-  ['watch'],
+  ['export', 'lab', 'report', 'chat'],
+  ['watch', 'serve'],
   ['index', 'bench'],
   ['cli'],
 ];
@@ -203,7 +203,7 @@ test('only src/run writes run files', () => {
 });
 
 test('commands print through cli/output.ts; the others draw colours and lines of our own, or come before anything is loaded', () => {
-  const drawing = /^cli\/(output|needs-node|show|train|generate|evaluation\/progress)\.ts$/;
+  const drawing = /^cli\/(output|needs-node|show|train|generate|chat|evaluation\/progress)\.ts$/;
   const writers = sourceFiles()
     .filter((file) => file.startsWith('cli/') && !drawing.test(file))
     .filter((file) => /process\.std(out|err)\.write|console\./.test(readFileSync(join(SRC, file), 'utf8')));

@@ -33,6 +33,8 @@ const COMMANDS: Readonly<Record<string, string>> = {
   reward: 'compute rewards and advantages from JSON Lines; --list shows all rewards',
   lab: 'show what rewards do to a group: advantages, length pressure, collapse pathways',
   generate: 'answer a prompt, or sample completions for prompts given as JSON Lines',
+  chat: 'talk to a model, or to what a run has made of it',
+  serve: "answer OpenAI's clients with a model and what runs have made of it",
   score: 'compute log-probs and entropies of token ids given as JSON Lines',
   bench: "measure tokens per second and the ratio to this machine's floor",
   doctor: 'check what is found on this machine, what is missing, and how to fix it',

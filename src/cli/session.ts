@@ -3,7 +3,7 @@ import { createEngine } from '../engine/engine';
 import type { Engine, Model, Policy } from '../engine/types';
 import { resolveModel } from '../models';
 import type { Tokenizer } from '../tokenizer';
-import { baseModelOf, type BaseModel, checkBaseModel, checkBaseTokenizer, loadHashed } from '../train';
+import { baseModelOf, type BaseModel, checkBaseTokenizer, loadChecked } from '../life/base-model';
 import { type EngineFlags, required } from './command';
 import { showDownload } from './download';
 
@@ -27,19 +27,6 @@ export interface ModelSession {
 /** Refuses a tokenizer or a chat template that the session's adapters were not trained with. @throws BAD_INPUT */
 export function checkTokenizer({ bases, directory }: ModelSession, tokenizer: Tokenizer): void {
   for (const base of bases) checkBaseTokenizer(base, directory, tokenizer);
-}
-
-/** Loads the model, and hashes it meanwhile if an adapter records what it was trained on. @throws BAD_INPUT */
-async function loadChecked(
-  engine: Engine,
-  directory: string,
-  bases: readonly BaseModel[],
-  options: { dtype?: EngineFlags['dtype']; signal: AbortSignal },
-): Promise<Model> {
-  if (bases.length === 0) return engine.loadModel(directory, options);
-  const { model, fingerprints } = await loadHashed(engine, directory, options);
-  for (const base of bases) checkBaseModel(base, directory, fingerprints);
-  return model;
 }
 
 /** Runs `work` on a loaded model and always frees the engine afterwards. */

@@ -108,3 +108,16 @@ export function checkBaseTokenizer(
   ];
   checkModelFolder(directory, base.step, names, (them) => advice(base, them));
 }
+
+/** Loads a model, and hashes it meanwhile if an adapter records what it was trained on. @throws BAD_INPUT */
+export async function loadChecked(
+  engine: Engine,
+  directory: string,
+  bases: readonly BaseModel[],
+  options: { dtype?: Dtype | undefined; signal?: AbortSignal | undefined },
+): Promise<Model> {
+  if (bases.length === 0) return engine.loadModel(directory, options);
+  const { model, fingerprints } = await loadHashed(engine, directory, options);
+  for (const base of bases) checkBaseModel(base, directory, fingerprints);
+  return model;
+}

@@ -11,6 +11,7 @@ import { makeRenderer, type RenderChat } from './template';
 
 export { readTokenizerFiles, type TokenizerFiles, type TokenizerFingerprints } from './files';
 export { givenTokenizer } from './given';
+export { IncrementalText } from './incremental';
 export type { Lost } from './lost';
 export {
   DEFAULT_PROMPT_TEMPLATE,

@@ -3,39 +3,17 @@
  * who started the server may read it: not other users of the machine (the token), not a web page that makes a
  * name of its own lead here (the Host header), not one that sends requests here (Origin, Sec-Fetch-Site).
  */
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { isIP } from 'node:net';
-import { hostname } from 'node:os';
+import { hostAllowed, hostRule, type HostRule, newSecret, sameSecret } from '../http';
 
 export interface Guard {
   /** The first part of every address. */
   token: string;
-  /** Names allowed in the Host header, in lower case. */
-  names: ReadonlySet<string>;
-  /** Any IP address is allowed there, too: the server listens for other machines. */
-  addresses: boolean;
+  hosts: HostRule;
 }
-
-const LOCAL = ['localhost', '127.0.0.1', '::1'];
 
 /** @param host given with --host; null: this machine only */
-export function makeGuard(host: string | null): Guard {
-  const names = host === null ? LOCAL : [...LOCAL, host.toLowerCase(), hostname().toLowerCase()];
-  // 24 bytes: 192 bits.
-  return { token: randomBytes(24).toString('base64url'), names: new Set(names), addresses: host !== null };
-}
-
-/** The name in a Host header, without its port, which differs when a connection is forwarded. */
-function hostName(header: string): string | null {
-  const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9_.-]+))(?::\d{1,5})?$/.exec(header.toLowerCase());
-  return match === null ? null : (match[1] ?? match[2]!);
-}
-
-function hostAllowed(header: string | undefined, { names, addresses }: Guard): boolean {
-  const name = header === undefined ? null : hostName(header);
-  return name !== null && (names.has(name) || (addresses && isIP(name) !== 0));
-}
+export const makeGuard = (host: string | null): Guard => ({ token: newSecret(), hosts: hostRule(host) });
 
 /** Whether a browser says that another page asks. Following a link to the page itself is allowed. */
 function fromElsewhere({ headers }: IncomingMessage, isPage: boolean): boolean {
@@ -47,8 +25,6 @@ function fromElsewhere({ headers }: IncomingMessage, isPage: boolean): boolean {
   return !(isPage && link);
 }
 
-const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
-
 export interface Allowed {
   /** What follows the token and its slash; null: not even the slash. */
   path: string | null;
@@ -59,14 +35,14 @@ export interface Allowed {
 export function check(request: IncomingMessage, guard: Guard): Allowed | number {
   // Node takes the first of several and drops the rest.
   if ((request.headersDistinct.host?.length ?? 0) > 1) return 400;
-  if (!hostAllowed(request.headers.host, guard)) return 403;
+  if (!hostAllowed(request.headers.host, guard.hosts)) return 403;
   if (request.method !== 'GET' && request.method !== 'HEAD') return 405;
   const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
   if (encoding !== undefined || (length !== undefined && length !== '0')) return 400;
   // Nothing is decoded, so an address with a percent sign, a second slash or a NUL is no address of ours.
   const match = /^\/([\w-]+)(?:\/([a-z][a-z.-]*)?)?(?:\?([\w=&.,-]*))?$/.exec(request.url ?? '');
   const given = match?.[1] ?? '';
-  if (!timingSafeEqual(digest(given), digest(guard.token)) || match === null) return 404;
+  if (!sameSecret(given, guard.token) || match === null) return 404;
   const slash = request.url!.charAt(1 + given.length) === '/';
   const path = slash ? (match[2] ?? '') : null;
   if (fromElsewhere(request, path === '' || path === null)) return 403;

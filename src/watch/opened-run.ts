@@ -11,7 +11,7 @@ import {
   type Rollback,
   type RunDirectory,
 } from '../run';
-import { mayRead, MOST_JSON_BYTES } from './inside';
+import { mayRead, MOST_JSON_BYTES } from '../http';
 import { MOST_ROLLBACKS, RunSeries } from './series';
 import { bareDetails, type LogEntry, type RunDetails, type WireProgress, type WireTable } from './wire';
 

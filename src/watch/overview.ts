@@ -9,7 +9,7 @@ import { NOT_REGULAR, readRegularFileSync } from '../base/regular-file';
 import { lineMetrics, readRollbacks, type RunDirectory } from '../run';
 import { mean } from '../base/statistics';
 import { HEALTH, type StepMetrics } from '../base/types';
-import { mayRead, MOST_JSON_BYTES } from './inside';
+import { mayRead, MOST_JSON_BYTES } from '../http';
 import { openRegular } from './lines';
 import type { Change, EntryState, RunEntry } from './wire';
 

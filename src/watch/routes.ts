@@ -7,7 +7,7 @@ import { badInput, errorCode, errorMessage } from '../base/errors';
 import { shownCompletions } from '../report';
 import { readCompletions, type RunDirectory } from '../run';
 import { HEADERS, type Allowed } from './guard';
-import { mayRead } from './inside';
+import { mayRead } from '../http';
 import type { PageFile } from './page';
 import type { Runs } from './runs';
 import { parsePositions, type Streams } from './streams';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { badInput, errorMessage } from '../base/errors';
 import { Pace } from '../base/pace';
 import { RunDirectory } from '../run';
-import { insidePath } from './inside';
+import { insidePath } from '../http';
 import { OpenedRun } from './opened-run';
 import { isRun, RunOverview } from './overview';
 import type { RunEntry } from './wire';

@@ -1,0 +1,4 @@
+export * from './hosts';
+export * from './inside';
+export * from './listen';
+export * from './secret';

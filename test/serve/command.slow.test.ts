@@ -1,0 +1,84 @@
+/** `acoer serve` and `acoer chat` as commands. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { acoer, builtCli } from '../helpers/cli';
+
+const folder = mkdtempSync(join(tmpdir(), 'acoer-serve-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const keyFile = join(folder, 'key');
+writeFileSync(keyFile, 'a-key-in-a-file\n');
+
+async function started(...words: string[]) {
+  const child = spawn(process.execPath, [builtCli(), 'serve', 'tiny', '--port', '0', ...words], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  child.stderr.resume();
+  const lines = createInterface({ input: child.stdout });
+  const [address] = (await once(lines, 'line')) as [string];
+  return { child, address, lines };
+}
+
+test('the key of a file is asked for, and SIGTERM lets answers in progress end', async () => {
+  const { child, address } = await started('--key-file', keyFile);
+  const headers = { Authorization: 'Bearer a-key-in-a-file' };
+  expect((await fetch(`${address}/models`)).status).toBe(401);
+  expect((await fetch(`${address}/models`, { headers })).status).toBe(200);
+  const body = JSON.stringify({
+    model: 'base',
+    prompt: '1',
+    max_tokens: 300,
+    ignore_eos: true,
+    stream: true,
+  });
+  const answer = await fetch(`${address}/completions`, { method: 'POST', headers, body });
+  const ended = once(child, 'exit');
+  child.kill('SIGTERM');
+  expect((await answer.text()).endsWith('data: [DONE]\n\n')).toBe(true);
+  expect((await ended)[0]).toBe(130);
+}, 60_000);
+
+test('without --key-file a key is made and printed', async () => {
+  const { child, address, lines } = await started();
+  const [line] = (await once(lines, 'line')) as [string];
+  const key = /^key: ([\w-]{32})$/.exec(line)![1];
+  expect((await fetch(`${address}/models`, { headers: { Authorization: `Bearer ${key}` } })).status).toBe(
+    200,
+  );
+  child.kill('SIGTERM');
+  await once(child, 'exit');
+}, 60_000);
+
+test.each([
+  [['serve', 'tiny', '--no-key', '--host', '0.0.0.0'], /Without a key only this machine/],
+  [['serve', 'tiny', '--no-key', '--key-file', keyFile], /cannot be combined/],
+  [['serve', 'tiny', '--key-file', join(folder, 'none')], /Cannot read/],
+  [['serve', 'tiny', '--allow-lora-updates'], /needs --lora-root/],
+  [['serve', 'tiny', '--lora-root', folder], /is for --allow-lora-updates/],
+  [['serve', 'tiny', '--adapter', 'x'], /NAME=FOLDER/],
+  [['serve', 'no/such/folder/at/all'], /no such folder/],
+  [['chat', 'tiny', '--weights', 'final'], /There is no "final" here; there are base/],
+])('%j is refused', async (words, why) => {
+  const { code, stderr } = await acoer(...words);
+  expect(code).toBe(2);
+  expect(stderr).toMatch(why);
+});
+
+test('chat asks the lines of a pipe, and keeps the conversation', async () => {
+  const child = spawn(process.execPath, [builtCli(), 'chat', 'tiny', '--temperature', '0'], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  let [out, notes] = ['', ''];
+  child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (notes += chunk.toString()));
+  child.stdin.end('6-3-4 mod 10?\n/new\n6-3-4 mod 10?\n');
+  const [code] = await once(child, 'exit');
+  expect(code).toBe(0);
+  expect(out).toMatch(/\\boxed\{\d+\}/);
+  expect(out.slice(0, out.length / 2)).toBe(out.slice(out.length / 2));
+  expect(notes.match(/\d+ tokens, \d+ of thinking/g)).toHaveLength(2);
+}, 60_000);
