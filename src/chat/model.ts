@@ -194,6 +194,8 @@ export class ChatModel implements AsyncDisposable {
   ): Answers {
     const { maxNewTokens = this.maxModelLen - ids.length, seed, stop = [], signal, ...sampling } = options;
     this.checkLength(ids, maxNewTokens);
+    this.checkIds('The prompt', ids);
+    this.checkIds('stopIds', stopIds);
     const question = {
       promptIds: ids,
       thinkOpened,
@@ -283,6 +285,15 @@ export class ChatModel implements AsyncDisposable {
         `The prompt has ${ids.length} tokens and the answer may have ${maxNewTokens}, but there is room for ${this.maxModelLen} together.`,
       );
     }
+  }
+
+  private checkIds(what: string, ids: ArrayLike<number>): void {
+    const { vocabSize } = this.model.info;
+    const wrong = Array.prototype.find.call(ids, (id: number) => !(id >= 0 && id < vocabSize)) as unknown;
+    if (wrong === undefined) return;
+    throw badInput(
+      `${what} has the token id ${String(wrong)}; the vocabulary has those from 0 to ${vocabSize - 1}.`,
+    );
   }
 
   private single(prompt: TokenPrompt, split: boolean, options: AskingOptions): AnswerStream {

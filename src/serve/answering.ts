@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import type { Answer, Answers, ChatModel, TokenPrompt } from '../chat';
 import { sum } from '../base/statistics';
-import { errorCode } from '../base/errors';
 import { ApiError } from './errors';
 import { EventStream } from './event-stream';
 import {
@@ -77,21 +76,22 @@ function sendJson(response: ServerResponse, body: object): void {
 
 /** Once a stream has begun, an error is an event in it, and [DONE] does not come. */
 async function streamed(
-  response: ServerResponse,
+  { response, signal }: Asked,
   work: (events: EventStream) => Promise<void>,
 ): Promise<void> {
-  const events = new EventStream(response);
+  const events = new EventStream(response, signal);
   events.open();
   try {
     await work(events);
     await events.end();
   } catch (error) {
-    if (errorCode(error) === 'CANCELLED' || response.destroyed) return void response.destroy();
-    throw error;
+    if (!signal.aborted) throw error;
+    response.destroy();
   }
 }
 
-export async function answerChat({ model, body, response, signal }: Asked): Promise<void> {
+export async function answerChat(asked: Asked): Promise<void> {
+  const { model, body, response, signal } = asked;
   const wanted = readChat(body);
   checkName(model, wanted.weights);
   const reply = replyTo(model, wanted, 'chatcmpl');
@@ -101,7 +101,7 @@ export async function answerChat({ model, body, response, signal }: Asked): Prom
     const all = await answers.result();
     return sendJson(response, chatBody(reply, all, usageOf([prompt], all), prompt.ids));
   }
-  await streamed(response, (events) => streamChat(events, { reply, prompts: [prompt], answers: [answers] }));
+  await streamed(asked, (events) => streamChat(events, { reply, prompts: [prompt], answers: [answers] }));
 }
 
 async function streamChat(events: EventStream, { reply, prompts, answers }: Asking): Promise<void> {
@@ -120,7 +120,8 @@ async function streamChat(events: EventStream, { reply, prompts, answers }: Aski
   if (includeUsage) await events.send(usageChunk(reply, 'chat.completion.chunk', usageOf(prompts, all)));
 }
 
-export async function answerCompletion({ model, body, response, signal }: Asked): Promise<void> {
+export async function answerCompletion(asked: Asked): Promise<void> {
+  const { model, body, response, signal } = asked;
   const wanted = readCompletion(body);
   checkName(model, wanted.weights);
   const reply = replyTo(model, wanted, 'cmpl');
@@ -131,7 +132,7 @@ export async function answerCompletion({ model, body, response, signal }: Asked)
     const answered = all.map((own, i) => ({ answers: own, promptIds: prompts[i]!.ids }));
     return sendJson(response, completionBody(reply, answered, usageOf(prompts, all.flat())));
   }
-  await streamed(response, (events) => streamCompletion(events, { reply, prompts, answers }));
+  await streamed(asked, (events) => streamCompletion(events, { reply, prompts, answers }));
 }
 
 async function streamCompletion(events: EventStream, { reply, prompts, answers }: Asking): Promise<void> {

@@ -3,7 +3,11 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 
 export class EventStream {
-  constructor(private readonly response: ServerResponse) {}
+  /** @param gone fires when the reader has gone */
+  constructor(
+    private readonly response: ServerResponse,
+    private readonly gone: AbortSignal,
+  ) {}
 
   open(): void {
     this.response.writeHead(200, {
@@ -25,14 +29,7 @@ export class EventStream {
   }
 
   private async write(data: string): Promise<void> {
-    if (this.response.write(`data: ${data}\n\n`)) return;
-    const gone = new AbortController();
-    const left = () => gone.abort();
-    this.response.once('close', left);
-    try {
-      await once(this.response, 'drain', { signal: gone.signal });
-    } finally {
-      this.response.off('close', left);
-    }
+    this.gone.throwIfAborted();
+    if (!this.response.write(`data: ${data}\n\n`)) await once(this.response, 'drain', { signal: this.gone });
   }
 }

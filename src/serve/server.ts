@@ -137,7 +137,7 @@ class Service {
       const signal = AbortSignal.any([gone.signal, this.cut.signal]);
       await this.answer(request, response, signal, onTrusted);
     } catch (error) {
-      if (gone.signal.aborted || request.destroyed) return void response.destroy();
+      if (gone.signal.aborted || response.destroyed) return void response.destroy();
       const ended = this.cut.signal.aborted && !response.headersSent;
       sendError(response, ended ? new ApiError(503, 'The server is ending.') : apiError(error, this.note));
     } finally {

@@ -20,7 +20,7 @@ const tokenId = z.int('must be a token id').min(0);
 const zero = z.literal(0, 'must be 0: penalties are not computed here');
 const texts = z.union([z.string(), z.array(z.string()).max(MOST_STOPS)], 'must be a text or a list of texts');
 /** Accepted, and of no consequence for what is answered. */
-const ignored = z.unknown();
+const ignored = z.unknown().optional();
 
 const COMMON = {
   model: z.string('must name a model of /v1/models'),
@@ -87,43 +87,47 @@ const COMPLETION = z.strictObject({
 });
 
 /** Fields that ask for more than is here, and what to say of them. Empty ones ask for nothing. */
-const NOT_HERE: Readonly<Record<string, string>> = {
-  tools: 'tools are not called here; leave it out',
-  functions: 'functions are not called here; leave it out',
-  response_format: 'answers are plain text here; leave it out',
-  logit_bias: 'logits are not changed here; leave it out',
-  echo: 'prompts are not repeated here; leave it out',
-  suffix: 'nothing can follow an answer here; leave it out',
-  best_of: 'answers are not ranked here; use n',
-};
-const ASKS_NOTHING: Readonly<Record<string, readonly unknown[]>> = {
-  tool_choice: ['none', 'auto'],
-  parallel_tool_calls: [true, false],
-  echo: [false],
-  best_of: [1],
-};
+const NOT_HERE: ReadonlyMap<string, string> = new Map([
+  ['tools', 'tools are not called here; leave it out'],
+  ['functions', 'functions are not called here; leave it out'],
+  ['response_format', 'answers are plain text here; leave it out'],
+  ['logit_bias', 'logits are not changed here; leave it out'],
+  ['echo', 'prompts are not repeated here; leave it out'],
+  ['suffix', 'nothing can follow an answer here; leave it out'],
+  ['best_of', 'answers are not ranked here; use n'],
+]);
+/** Values that ask for nothing. */
+const IDLE: ReadonlyMap<string, readonly unknown[]> = new Map<string, readonly unknown[]>([
+  ['tool_choice', ['none', 'auto']],
+  ['parallel_tool_calls', [true, false]],
+  ['echo', [false]],
+  ['best_of', [1]],
+]);
 
 const isEmpty = (value: unknown): boolean =>
   value === null || value === undefined || (typeof value === 'object' && Object.keys(value).length === 0);
 
-/** The fields that ask for something. @throws ApiError for one that cannot be had */
-function withoutIdle(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const { response_format: format } = body;
-  const plain = isRecord(format) && format['type'] === 'text';
+/** Whether a field that is not computed here asks for something all the same. */
+function asks(name: string, value: unknown): boolean {
+  const plain = name === 'response_format' && isRecord(value) && value['type'] === 'text';
+  return !plain && !isEmpty(value) && IDLE.get(name)?.includes(value) !== true;
+}
+
+/** Without what is not computed here. @throws ApiError if it asks for something */
+function computed(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(body).filter(([name, value]) => {
-      const idle = isEmpty(value) || ASKS_NOTHING[name]?.includes(value) === true;
-      if (name in ASKS_NOTHING && idle) return false;
-      if (!(name in NOT_HERE)) return true;
-      if (idle || (name === 'response_format' && plain)) return false;
-      throw new ApiError(400, `${name}: ${NOT_HERE[name]}.`, name, 'unsupported');
+      if (!NOT_HERE.has(name) && !IDLE.has(name)) return true;
+      if (!asks(name, value)) return false;
+      const why = NOT_HERE.get(name) ?? 'tools are not called here; leave it out';
+      throw new ApiError(400, `${name}: ${why}.`, name, 'unsupported');
     }),
   );
 }
 
 function checked<Schema extends z.ZodObject>(schema: Schema, body: unknown): z.output<Schema> {
   if (!isRecord(body)) throw new ApiError(400, 'The body must be a JSON object.');
-  const parsed = schema.safeParse(withoutIdle(body));
+  const parsed = schema.safeParse(computed(body));
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0]!;
   const path = issue.path.map(String);
