@@ -69,6 +69,7 @@ const NOT_RUN: readonly (readonly [page: string, begins: RegExp, why: string])[]
   ['docs/data.md', /^mine\.jsonl names no/, 'one line of a run on data that is not here'],
   ['docs/from-trl.md', /^trainer = GRPO/, 'TRL'],
   ['docs/models.md', /^model = AutoPeft/, 'PEFT'],
+  ['docs/serve.md', /^from openai/, 'has a test of its own, test/real/openai-python.real.ts'],
   ['docs/resume.md', /^(#!\/bin\/bash|apiVersion)/, 'jobs of a cluster'],
   ['docs/install.md', /^allowBuilds/, "pnpm's file"],
   [

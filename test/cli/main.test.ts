@@ -17,7 +17,7 @@ const COMMANDS = [
     'eval',
     'verify',
   ],
-  ...['reward', 'lab', 'generate', 'score', 'bench', 'doctor', 'setup'],
+  ...['reward', 'lab', 'generate', 'chat', 'serve', 'score', 'bench', 'doctor', 'setup'],
 ];
 
 /** Lines that would wrap in the middle of a word on a terminal of 80 columns. */
