@@ -175,7 +175,21 @@ export class AnswerText {
   /** @param ids without the token that ends the answer */
   add(ids: Iterable<number>): AnswerParts {
     const made: AnswerParts = { text: '', thinking: '' };
-    for (const id of ids) this.take(this.runsOf(id), made);
+    let plain: number[] = [];
+    const tellPlain = () => {
+      if (plain.length > 0) this.take([{ text: this.incremental.add(plain) }], made);
+      plain = [];
+    };
+    for (const id of ids) {
+      if (!this.isTag(id)) {
+        plain.push(id);
+        continue;
+      }
+      tellPlain();
+      const text = this.tokenizer.decode([id], { skipSpecial: true });
+      this.take([{ text: this.incremental.end() }, { text, opens: id === this.tokenizer.thinkOpenId }], made);
+    }
+    tellPlain();
     return made;
   }
 
@@ -187,13 +201,9 @@ export class AnswerText {
     return made;
   }
 
-  private runsOf(id: number): Run[] {
+  private isTag(id: number): boolean {
     const { thinkOpenId, thinkCloseId } = this.tokenizer;
-    if (!this.split || this.written !== null || (id !== thinkOpenId && id !== thinkCloseId)) {
-      return [{ text: this.incremental.add(id) }];
-    }
-    const tag = this.tokenizer.decode([id], { skipSpecial: true });
-    return [{ text: this.incremental.end() }, { text: tag, opens: id === thinkOpenId }];
+    return this.split && this.written === null && (id === thinkOpenId || id === thinkCloseId);
   }
 
   private take(runs: readonly Run[], made: AnswerParts): void {

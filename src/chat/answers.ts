@@ -43,8 +43,8 @@ class Pieces {
     else {
       before.text += piece.text;
       before.thinking += piece.thinking;
-      before.ids.push(...piece.ids);
-      before.logprobs.push(...piece.logprobs);
+      before.ids = before.ids.concat(piece.ids);
+      before.logprobs = before.logprobs.concat(piece.logprobs);
     }
     this.wake();
   }
@@ -94,13 +94,18 @@ class Sample {
 
   add(ids: ArrayLike<number>, logprobs: ArrayLike<number>): Piece {
     const piece: Piece = { sample: this.number, text: '', thinking: '', ids: [], logprobs: [] };
-    for (let i = 0; i < ids.length && !this.stopped; i++) {
-      piece.ids.push(ids[i]!);
-      piece.logprobs.push(logprobs[i]!);
-      if (!this.question.stopIds.includes(ids[i]!)) this.tell(this.text.add([ids[i]!]), piece);
+    // One by one where a stop string may end it, so that the token is known.
+    const atOnce = (this.question.stops ?? []).length === 0 ? ids.length : 1;
+    for (let at = 0; at < ids.length && !this.stopped; at += atOnce) {
+      const some = Array.prototype.slice.call(ids, at, at + atOnce) as number[];
+      piece.ids = piece.ids.concat(some);
+      piece.logprobs = piece.logprobs.concat(
+        Array.prototype.slice.call(logprobs, at, at + atOnce) as number[],
+      );
+      this.tell(this.text.add(some.filter((id) => !this.question.stopIds.includes(id))), piece);
     }
-    this.ids.push(...piece.ids);
-    this.logprobs.push(...piece.logprobs);
+    for (const id of piece.ids) this.ids.push(id);
+    for (const logprob of piece.logprobs) this.logprobs.push(logprob);
     return piece;
   }
 
