@@ -10,7 +10,7 @@ const { join } = require('node:path');
 const { gzipSync } = require('node:zlib');
 const verifier = require('./fuzz-answers.cjs');
 const hub = require('./fuzz-hub.cjs');
-const { adapterConfig, adapterTensors, modelConfig, modelSeeds, modelTensors, parts, safetensors, tiny, together } =
+const { adapterConfig, adapterTensors, ggufModel, modelConfig, modelSeeds, modelTensors, parts, safetensors, tiny, together } =
   require('./fuzz-seeds.cjs'); // prettier-ignore
 const tokenizers = require('./fuzz-tokenizers.cjs');
 
@@ -208,7 +208,7 @@ const native = () =>
     const folder = join(process.env.FUZZ_FOLDER ?? '', 'base');
     put(folder, { 'config.json': json(modelConfig()), 'model.safetensors': safetensors(modelTensors()) });
     const made = await createEngine({ device: 'cpu', threads: 1 });
-    return { engine: made, model: await made.loadModel(folder) };
+    return { engine: made, model: await made.loadModel(folder), folder };
   })());
 
 /**
@@ -435,6 +435,23 @@ const KINDS = {
       await (await engine.loadModel(join(folder, 'model'))).dispose();
     },
   },
+  gguf: {
+    refused: ['other.gguf'],
+    seeds: () => {
+      const gguf = dist('models/gguf.js');
+      const { ggufName } = dist('models/gguf-names.js');
+      const other = gguf.ggufLayout([['general.alignment', 'u32', 8]], [{ name: 'a', type: 'Q8_0', shape: [2, 32] }]);
+      return {
+        'wide.gguf': ggufModel(gguf, ggufName, 'F32'),
+        'half.gguf': ggufModel(gguf, ggufName, 'BF16'),
+        'other.gguf': Buffer.concat([other.header, Buffer.alloc(other.bytes - other.header.length)]),
+      };
+    },
+    read: async (path) => {
+      const { engine, folder } = await native();
+      await (await engine.loadWeights({ model: folder, weights: path })).dispose();
+    },
+  },
   adapter: {
     seeds: () => modelSeeds().adapter,
     read: async (_, bytes, folder) => {
@@ -466,7 +483,7 @@ const TARGETS = {
   data: ['data', 'card', 'completions'],
   tokenizer: ['tokenizer', 'template'],
   checkpoints: ['state', 'supervised', 'rollouts', 'tensors', 'sums', 'lines', 'rollbacks', 'lock', 'run', 'table', 'evaluation'],
-  models: ['plan', 'spec', 'header', 'index', 'lora', 'model', 'adapter', 'restore'],
+  models: ['plan', 'spec', 'header', 'index', 'lora', 'model', 'gguf', 'adapter', 'restore'],
   verifier: ['verify'],
 }; // prettier-ignore
 

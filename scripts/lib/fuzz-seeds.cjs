@@ -81,6 +81,24 @@ function modelTensors(layers = 2, tied = true, dtype = 'F32') {
   return tensors.map(([name, shape]) => [`${name}.weight`, dtype, shape]);
 }
 
+/**
+ * The tensors of a model as a GGUF file. @param {any} gguf the package's writer @param {(name: string) => string} nameOf
+ * @param {'F32' | 'BF16' | 'F16'} dtype
+ */
+function ggufModel(gguf, nameOf, dtype) {
+  const tensors = modelTensors().map(([name, , shape]) => ({ name: nameOf(name), type: dtype, shape }));
+  const keys = [
+    ['general.architecture', 'string', 'qwen3'],
+    ['qwen3.block_count', 'u32', 2],
+    ['qwen3.rope.freq_base', 'f32', 10_000],
+    ['tokenizer.ggml.tokens', 'string[]', ['a', 'b']],
+    ['tokenizer.ggml.token_type', 'i32[]', [1, 3]],
+    ['tokenizer.ggml.add_bos_token', 'bool', false],
+  ];
+  const { header, bytes } = gguf.ggufLayout(keys, tensors);
+  return Buffer.concat([header, Buffer.alloc(bytes - header.length, 0x11)]);
+}
+
 /** [out, in] of the linears that LoRA adapts, by module. */
 const LINEARS = {
   'self_attn.q_proj': [4, 4], 'self_attn.k_proj': [2, 4], 'self_attn.v_proj': [2, 4], 'self_attn.o_proj': [4, 4],
@@ -170,6 +188,7 @@ module.exports = {
   SEPARATOR,
   adapterConfig,
   adapterTensors,
+  ggufModel,
   modelConfig,
   modelTensors,
   modelSeeds,

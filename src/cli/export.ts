@@ -50,11 +50,17 @@ function targetOf({ merge, gguf, lora = false, dtype }: ExportFlags): Target {
   return { kind: 'gguf', out: gguf!, type: lora ? 'lora' : TYPES[dtype ?? 'bfloat16'] };
 }
 
-const reportText = (report: ExportReport): string =>
-  [
+function reportText(report: ExportReport): string {
+  const others = 'others' in report ? report.others : [];
+  const rows = [
+    ...exactness(report),
+    ...(others.length > 0 ? [['stored as, if rows are not of 32 numbers', others.join(', ')]] : []),
+  ];
+  return [
     `${report.out}: step ${report.step}, ${report.type}; compared in ${report.comparedIn}`,
-    ...alignTable(exactness(report)).map((line) => `  ${line}`),
+    ...alignTable(rows).map((line) => `  ${line}`),
   ].join('\n');
+}
 
 async function exportCommand(run: string, flags: ExportFlags): Promise<void> {
   const { kind, ...target } = targetOf(flags);

@@ -19,22 +19,23 @@ const FRONT = /^---\n([^]*?)\n---\n/;
 const KEPT = ['## Evaluation before and after training', '## Evaluation', '## Training'];
 
 /** The run's own card, or what stands for one that it has not written yet. */
-function runCard({ run }: ExportSource): string {
+export function runCard({ run }: ExportSource): string {
   const path = join(run.final(), 'README.md');
   return existsSync(path) ? readRunFile(path, MAX_CARD_BYTES).toString('utf8') : '';
 }
 
-function front(card: string): string {
+/** What hubs read: the run's, as of a whole model. */
+export function frontMatter(card: string): Record<string, unknown> {
   const fields: unknown = parse(FRONT.exec(card)?.[1] ?? '') ?? {};
   const { tags, base_model_relation: relation, ...rest } = isRecord(fields) ? fields : {};
   const kept = Array.isArray(tags) ? tags.filter((tag) => tag !== 'lora') : ['acoer', 'reasoning'];
-  return `---\n${stringify({
+  return {
     ...rest,
     ...(relation !== undefined && { base_model_relation: 'finetune' }),
     library_name: 'transformers',
     pipeline_tag: 'text-generation',
     tags: kept,
-  })}---`;
+  };
 }
 
 /** The sections of the run's card that are as true of the export. */
@@ -93,7 +94,8 @@ export function mergedCard(source: ExportSource, report: MergeReport): string {
   const name = isAbsolute(source.modelName) ? basename(source.modelName) : splitRevision(source.modelName).id;
   const what =
     source.adapter === null ? 'with all weights trained' : 'with the trained adapter merged into its weights';
-  return `${front(card)}
+  return `---
+${stringify(frontMatter(card))}---
 
 # ${name}, trained by acoer
 

@@ -7,6 +7,8 @@ import type { Dtype, ExportingEngine } from '../engine/types';
 import { adapterWeights, openWeights } from '../models';
 import { adapterConfig, jsonText, writeLargeFileAtomic } from '../run';
 import { loadTokenizer } from '../tokenizer';
+import { frontMatter, runCard } from './card';
+import { cardKeys } from './gguf-card';
 import { type LoraFile, writeGgufLora, writeGgufModel, type WrittenGguf } from './gguf-file';
 import type { GgufFileType } from './gguf-keys';
 import { tokenizerKeys } from './gguf-tokenizer';
@@ -65,8 +67,9 @@ export async function exportGguf(
       if (type === 'lora') return writeGgufLora(engine, source, file, signal);
       const { vocabSize } = await specOf(source);
       const { eosIds } = await loadTokenizer(source.model);
-      const tokenizer = await tokenizerKeys(source.model, vocabSize, eosIds[0]);
-      return writeGgufModel(engine, source, file, { type, name, tokenizer, signal });
+      const origin = cardKeys(frontMatter(runCard(source)));
+      const about = [...origin, ...(await tokenizerKeys(source.model, vocabSize, eosIds))];
+      return writeGgufModel(engine, source, file, { type, name, about, signal });
     };
     const load = async (dtype: Dtype, { lora }: WrittenGguf) => {
       if (lora === null) {

@@ -44,8 +44,13 @@ async function architectureOf(model: string, spec: ModelSpec): Promise<GgufArchi
       `llama.cpp runs a Qwen2 model only if heads x head_dim is hidden_size, but ${numHeads} x ${headDim} is not ${hiddenSize}`,
     );
   }
-  if (ropeScaling?.kind === 'yarn' && !ropeScaling.truncate) {
-    throw refused("its YaRN has truncate: false, and llama.cpp always rounds the ramp's ends");
+  if (ropeScaling?.kind !== 'yarn') return architecture;
+  const { truncate, betaFast, betaSlow } = ropeScaling;
+  if (!truncate) throw refused("its YaRN has truncate: false, and llama.cpp always rounds the ramp's ends");
+  if (betaFast !== 32 || betaSlow !== 1) {
+    throw refused(
+      `its YaRN has beta_fast ${betaFast} and beta_slow ${betaSlow}, and llama.cpp always takes 32 and 1`,
+    );
   }
   return architecture;
 }
@@ -107,8 +112,8 @@ export interface GgufOptions {
   type: GgufFileType;
   /** `general.name`. */
   name: string;
-  /** Keys of the tokenizer; none: the file is of no use but to be read back. */
-  tokenizer: readonly GgufKey[];
+  /** Keys of its origin and of its tokenizer; without these a file is of no use but to be read back. */
+  about: readonly GgufKey[];
   signal?: AbortSignal;
 }
 
@@ -117,7 +122,7 @@ export async function writeGgufModel(
   engine: ExportingEngine,
   source: ExportSource,
   path: string,
-  { type, name, tokenizer, signal }: GgufOptions,
+  { type, name, about, signal }: GgufOptions,
 ): Promise<WrittenGguf> {
   await using files = await openWeights(source.weights);
   const { spec } = files;
@@ -126,7 +131,7 @@ export async function writeGgufModel(
   const parameters = files.weights.tensors.reduce((total, { shape }) => total + numbersOf(shape), 0);
   const keys = [
     ...modelKeys(architecture, spec, { name, parameters, positions: spec.maxPositions, type }),
-    ...tokenizer,
+    ...about,
   ];
   const content = { keys, tensors, factors: ropeFactors(spec) };
   const matrices = await write(engine, source.weights, path, content, signal);

@@ -27,23 +27,19 @@ export function sizeLabel(parameters: number): string {
 }
 
 /**
- * llama.cpp multiplies `yarn_attn_factor` into what it computes of the factor itself. Its converter writes
- * `attention_factor` there, which in transformers replaces that: such a file is another model.
+ * llama.cpp multiplies `attn_factor` into what it computes of the factor itself. Its converter writes
+ * transformers' `attention_factor`, which replaces that, and under a name that is not read for these architectures.
  */
 function ropeKeys(architecture: string, { ropeScaling: scaling }: ModelSpec): GgufKey[] {
   // Llama 3's factors are a tensor.
   if (scaling?.kind !== 'yarn') return [];
   const key = (name: string) => `${architecture}.rope.scaling.${name}`;
   const attention = scaling.attentionFactor / (0.1 * Math.log(scaling.factor) + 1);
-  const other = (name: string, value: number, usual: number): GgufKey[] =>
-    value === usual ? [] : [[key(name), 'f32', value]];
   return [
     [key('type'), 'string', 'yarn'],
     [key('factor'), 'f32', scaling.factor],
     [key('original_context_length'), 'u32', scaling.originalPositions],
-    ...other('yarn_attn_factor', attention, 1),
-    ...other('yarn_beta_fast', scaling.betaFast, 32),
-    ...other('yarn_beta_slow', scaling.betaSlow, 1),
+    ...(attention === 1 ? [] : ([[key('attn_factor'), 'f32', attention]] satisfies GgufKey[])),
   ];
 }
 
@@ -92,3 +88,18 @@ export function modelKeys(
     ['general.quantization_version', 'u32', 2],
   ];
 }
+
+/** What generation_config.json says of sampling, by llama.cpp's names. */
+const SAMPLING = [
+  ['top_k', 'top_k', 'i32'],
+  ['top_p', 'top_p', 'f32'],
+  ['min_p', 'min_p', 'f32'],
+  ['temperature', 'temp', 'f32'],
+  ['repetition_penalty', 'penalty_repeat', 'f32'],
+] as const;
+
+export const samplingKeys = (generation: Readonly<Record<string, unknown>>): GgufKey[] =>
+  SAMPLING.flatMap(([own, name, type]): GgufKey[] => {
+    const value = generation[own];
+    return typeof value === 'number' ? [[`general.sampling.${name}`, type, value]] : [];
+  });

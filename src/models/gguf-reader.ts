@@ -121,7 +121,9 @@ function tensorOf(cursor: Cursor): TensorPlace {
   }
   const begin = cursor.count('bytes before a tensor', 2 ** 50);
   const bytes = ggufBytes({ type, shape });
-  if (!Number.isSafeInteger(bytes)) throw cursor.bad(`tensor ${shownJson(name)} has rows of no whole blocks`);
+  if (!Number.isSafeInteger(bytes)) {
+    throw cursor.bad(`tensor ${shownJson(name)} has the shape ${shownJson(shape)}, which no ${type} has`);
+  }
   return { name, dtype: type, shape, begin, end: begin + bytes };
 }
 
@@ -155,7 +157,8 @@ function placed(
   fileBytes: number,
   bad: Complaint,
 ): TensorPlace[] {
-  if (typeof alignment !== 'number' || !(alignment >= 1 && alignment <= 1 << 16)) {
+  const whole = typeof alignment === 'number' && Number.isInteger(alignment);
+  if (!whole || alignment < 1 || alignment > 1 << 16) {
     throw bad(`its alignment is ${shownJson(alignment)}`);
   }
   const start = Math.ceil(headerBytes / alignment) * alignment;

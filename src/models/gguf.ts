@@ -37,8 +37,10 @@ export interface GgufTensor {
 
 const aligned = (offset: number): number => Math.ceil(offset / ALIGNMENT) * ALIGNMENT;
 
+/** NaN for rows that are not of whole blocks. */
 export function ggufBytes({ type, shape }: Pick<GgufTensor, 'type' | 'shape'>): number {
   const [numbers, bytes] = BLOCKS[type];
+  if ((shape.at(-1) ?? 1) % numbers !== 0) return NaN;
   return (shape.reduce((product, size) => product * size, 1) / numbers) * bytes;
 }
 

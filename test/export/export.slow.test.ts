@@ -1,9 +1,17 @@
 /** `acoer export` as a user calls it, on a run of the embedded model. */
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { acoer } from '../helpers/cli';
+import { acoer, ended, linesFile, spawnAcoer } from '../helpers/cli';
 
 interface Report {
   type: string;
@@ -25,8 +33,10 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-async function exported(...words: string[]): Promise<Report> {
-  const { code, stdout, stderr } = await acoer('export', run, ...words, '--json');
+const exported = (...words: string[]) => exportedFrom(run, ...words);
+
+async function exportedFrom(from: string, ...words: string[]): Promise<Report> {
+  const { code, stdout, stderr } = await acoer('export', from, ...words, '--json');
   expect({ code, stderr }).toEqual({ code: 0, stderr: 'asking the run\nwriting\nasking the export\n' });
   return JSON.parse(stdout) as Report;
 }
@@ -68,6 +78,96 @@ test.each([
   expect(proof).toMatchObject({ prompts: 32, sameAnswers: 32 });
   expect(proof.maxLogprobError).toBeLessThan(1e-5);
 });
+
+describe('runs of other kinds', () => {
+  test('all weights: float32 gives their log-probs, --step those of a checkpoint, and there is no LoRA', async () => {
+    const full = place('full');
+    const sizes = [
+      '--max-steps',
+      '4',
+      '--set',
+      'full=true',
+      '--set',
+      'learningRate=1e-4',
+      '--set',
+      'saveSteps=2',
+    ];
+    const quiet = ['--set', 'evalProblems=8', '--set', 'evalSampledProblems=0', '--out', full];
+    expect((await acoer('train', ...sizes, ...quiet)).code).toBe(0);
+    const { proof, matrices, step } = await exportedFrom(
+      full,
+      '--merge',
+      place('full-4'),
+      '--dtype',
+      'float32',
+    );
+    expect({ step, matrices, same: proof.sameAnswers }).toEqual({
+      step: 4,
+      matrices: [],
+      same: proof.prompts,
+    });
+    expect(proof.maxLogprobError).toBeLessThan(1e-5);
+    const earlier = await exportedFrom(
+      full,
+      '--gguf',
+      place('full-2.gguf'),
+      '--step',
+      '2',
+      '--dtype',
+      'float32',
+    );
+    expect(earlier.step).toBe(2);
+    expect(earlier.proof.maxLogprobError).toBeLessThan(1e-5);
+    const weights = (name: string) => readFileSync(join(place(name), 'model.safetensors'));
+    expect(weights('full-4').equals(readFileSync(join(full, 'final', 'model.safetensors')))).toBe(true);
+    const { code, stderr } = await acoer('export', full, '--gguf', place('none.gguf'), '--lora');
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: expect.stringContaining('trained all weights, so it has no LoRA; export the whole model.'),
+    });
+    expect(existsSync(place('none.gguf'))).toBe(false);
+  });
+
+  test('acoer sft', async () => {
+    const supervised = place('sft');
+    const messages = [
+      { role: 'user', content: '1+2 mod 10?' },
+      { role: 'assistant', content: '<think>\n1+2=3\n</think>\n\n\\boxed{3}' },
+    ];
+    const data = linesFile(Array.from({ length: 8 }, () => ({ messages })));
+    const words = ['--model', 'tiny', '--dataset', data, '--max-steps', '4', '--out', supervised];
+    expect((await acoer('sft', ...words)).code).toBe(0);
+    const { proof, step } = await exportedFrom(
+      supervised,
+      '--merge',
+      place('sft-merged'),
+      '--dtype',
+      'float32',
+    );
+    // It keeps no completions, so that common questions are asked.
+    expect({ step, prompts: proof.prompts, same: proof.sameAnswers }).toEqual({
+      step: 4,
+      prompts: 8,
+      same: 8,
+    });
+    expect(readFileSync(join(place('sft-merged'), 'README.md'), 'utf8')).toContain('| examples |');
+  });
+});
+
+test.each(['asking the run', 'writing', 'asking the export'])(
+  'interrupted while %s, it leaves nothing',
+  async (phase) => {
+    const folders = join(folder, 'interrupted');
+    mkdirSync(folders, { recursive: true });
+    const child = spawnAcoer('export', run, '--gguf', join(folders, 'out.gguf'));
+    child.stderr.on('data', (chunk: Buffer) => {
+      if (chunk.toString().includes(phase)) child.kill('SIGINT');
+    });
+    const { code, stdout } = await ended(child);
+    expect({ code, stdout }).toEqual({ code: 130, stdout: '' });
+    expect(readdirSync(folders)).toEqual([]);
+  },
+);
 
 test('what rounding has lost is said, and ends with 1', async () => {
   const { code, stdout, stderr } = await acoer('export', run, '--gguf', place('q8.gguf'), '--dtype', 'q8_0');

@@ -1,5 +1,5 @@
 /** Merged weights and GGUF files of every family's fixtures, read back. */
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -113,14 +113,23 @@ async function gguf(base: string, adapter: string | null, type: GgufFileType) {
   const written = await writeGgufModel(engine, sourceOf(base, adapter), path, {
     type,
     name: base,
-    tokenizer: [],
+    about: [],
   });
   return { path, ...written };
 }
 
-/** llama.cpp has no place for the head size of this Qwen2. */
-const REFUSED = 'qwen2-untied';
-const BASES = readdirSync(join(FIXTURES, 'models')).filter((name) => name !== REFUSED);
+/** What llama.cpp would compute otherwise. */
+const REFUSED = new Map([
+  [
+    'qwen2-untied',
+    'llama.cpp runs a Qwen2 model only if heads x head_dim is hidden_size, but 4 x 16 is not 24; use --merge.',
+  ],
+  [
+    'yarn-untied-sharded',
+    "its YaRN has truncate: false, and llama.cpp always rounds the ramp's ends; use --merge.",
+  ],
+]);
+const BASES = readdirSync(join(FIXTURES, 'models')).filter((name) => !REFUSED.has(name));
 
 test.each(BASES)('%s: read back from GGUF in float32, the same bits', async (base) => {
   const { path } = await gguf(base, null, 'f32');
@@ -129,8 +138,28 @@ test.each(BASES)('%s: read back from GGUF in float32, the same bits', async (bas
   expect(maxDifference(await logprobsOf(back, null), await logprobsOf(model, null))).toBe(0);
 });
 
-test('a Qwen2 whose heads do not add up to its hidden size is refused', async () => {
-  await expect(gguf(REFUSED, null, 'f32')).rejects.toThrow(
-    'llama.cpp runs a Qwen2 model only if heads x head_dim is hidden_size, but 4 x 16 is not 24; use --merge.',
+test.each([...REFUSED])('%s is refused as GGUF', async (base, message) => {
+  await expect(gguf(base, null, 'f32')).rejects.toThrow(message);
+});
+
+test.each([
+  [{ beta_fast: 16 }, 'beta_fast 16 and beta_slow 1'],
+  [{ beta_slow: 2 }, 'beta_fast 32 and beta_slow 2'],
+])('YaRN with %j is refused as GGUF', async (beta, message) => {
+  const model = join(directory, 'model');
+  cpSync(modelDirectory('yarn-tied'), model, { recursive: true });
+  const config = JSON.parse(readFileSync(join(model, 'config.json'), 'utf8')) as {
+    rope_parameters: Record<string, unknown>;
+  };
+  Object.assign(config.rope_parameters, beta);
+  writeFileSync(join(model, 'config.json'), JSON.stringify(config));
+  const source = { ...sourceOf('yarn-tied', null), model, weights: { model, weights: null, adapter: null } };
+  const written = writeGgufModel(engine, source, join(directory, 'out.gguf'), {
+    type: 'f32',
+    name: 'a',
+    about: [],
+  });
+  await expect(written).rejects.toThrow(
+    `its YaRN has ${message}, and llama.cpp always takes 32 and 1; use --merge.`,
   );
 });

@@ -76,6 +76,64 @@ describe('refused in a sentence', () => {
   });
 });
 
+const number = (at: number, value: number) => changed(at, (b) => b.writeUInt32LE(value));
+const shapeAt = file.indexOf('token_embd.weight') + 'token_embd.weight'.length + 4;
+
+test.each<[string, Buffer, string]>([
+  [
+    'rows of no whole blocks',
+    changed(shapeAt, (b) => b.writeBigUInt64LE(16n)),
+    'tensor "token_embd.weight" has the shape [3,16], which no Q8_0 has',
+  ],
+  [
+    'a shape beyond all memory',
+    changed(shapeAt + 8, (b) => b.writeBigUInt64LE(1n << 40n)),
+    'is cut off: tensor "token_embd.weight" ends at byte',
+  ],
+  [
+    'a shape beyond all numbers',
+    changed(shapeAt, (b) => (b.writeBigUInt64LE(1n << 40n), b.writeBigUInt64LE(1n << 40n, 8))),
+    'which no Q8_0 has',
+  ],
+  ['many dimensions', number(shapeAt - 4, 5), 'tensor "token_embd.weight" has 5 dimensions'],
+  ['a type that is not read', number(shapeAt + 16, 2), "has ggml's type 2; F32, F16, Q8_0, BF16 can be read"],
+])('refused: %s', (_, content, message) => {
+  expect(() => parse(content)).toThrow(message);
+});
+
+test('a file of other alignment, and alignments that are none', () => {
+  const aligned = (value: number) => {
+    const parts = ggufLayout([['general.alignment', 'u32', value]], [{ name: 'a', type: 'F32', shape: [1] }]);
+    return Buffer.concat([parts.header], parts.bytes);
+  };
+  expect(parse(aligned(8)).tensors[0]!.begin % 8).toBe(0);
+  expect(() => parse(aligned(0))).toThrow('its alignment is 0');
+  expect(() => parse(aligned(1 << 20))).toThrow('its alignment is 1048576');
+});
+
+test('any byte may be another: read, or refused with one code', () => {
+  let state = 1;
+  const random = (below: number) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((below * state) / 2 ** 32);
+  };
+  let refused = 0;
+  for (let i = 0; i < 3_000; i++) {
+    const content = Buffer.from(file);
+    for (let n = 1 + random(3); n > 0; n--)
+      content[random(header.length)] = [0, 1, 0x7f, 0x80, 0xff][random(5)]!;
+    try {
+      for (const { begin, end } of parse(content).tensors) {
+        expect(Number.isSafeInteger(begin) && begin >= 24 && end <= content.length).toBe(true);
+      }
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'BAD_FILE' });
+      refused++;
+    }
+  }
+  expect(refused).toBeGreaterThan(1_000);
+});
+
 const NAMES = [
   ['model.embed_tokens.weight', 'token_embd.weight'],
   ['model.norm.weight', 'output_norm.weight'],

@@ -247,8 +247,14 @@ Encoded encoded(const std::string& name, const std::string& dtype, const at::Ten
   if (bytes < 0 || !c10::isFloatingType(type->type)) {
     fail(ErrorCode::kBadArgument, "the tensor ", name, " cannot be written as ", dtype);
   }
+  const auto refuseUnlessFinite = [&](const at::Tensor& numbers) {
+    if (at::isfinite(numbers).all().item<bool>()) return;
+    fail(ErrorCode::kBadArgument, "the tensor ", name, " has numbers that are not finite as ",
+         dtype);
+  };
   Encoded out;
   if (type->numbers > 1) {
+    refuseUnlessFinite(rows);  // a block has no place for them
     out.bytes = at::empty({bytes}, at::kByte);
     out.numbers = at::empty(rows.sizes(), at::kFloat);
     toBlocks(rows.contiguous(), static_cast<char*>(out.bytes.data_ptr()));
@@ -258,10 +264,7 @@ Encoded encoded(const std::string& name, const std::string& dtype, const at::Ten
     out.bytes = stored.view({-1}).view(at::kByte);
     out.numbers = stored.to(at::kFloat);
   }
-  if (at::isfinite(out.numbers).logical_not().any().item<bool>()) {
-    fail(ErrorCode::kBadArgument, "the tensor ", name, " has numbers that are not finite as ",
-         dtype);
-  }
+  refuseUnlessFinite(out.numbers);
   return out;
 }
 
