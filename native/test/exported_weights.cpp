@@ -1,7 +1,5 @@
 // Tensors written into files of another layout, and read back: what is stored is what the types can
 // hold, and a file that cannot take it is an error.
-#include "model/exported.h"
-
 #include <ATen/ATen.h>
 #include <unistd.h>
 
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "check.h"
+#include "model/exported.h"
 #include "train_helpers.h"
 
 namespace acoer::check {
@@ -71,7 +70,8 @@ ACOER_TEST(exported_q8_0_is_within_half_a_step) {
   const at::Tensor back = throughFile(placeOf("Q8_0", {3, 96}, 9 * 34), rows);
   const at::Tensor blocks = rows.view({9, 32});
   const at::Tensor step = blocks.abs().amax(1, true) / 127;
-  // Half a step, and what rounding the scale to float16 moves 127 of them; under 2^-14 that is coarser.
+  // Half a step, and what rounding the scale to float16 moves 127 of them; under 2^-14 that is
+  // coarser.
   const at::Tensor bound = step * (0.5 + 127 * 0x1p-11) + 127 * 0x1p-25;
   ACOER_CHECK(((back.view({9, 32}) - blocks).abs() <= bound).all().item<bool>());
   ACOER_CHECK(back[1].eq(0).all().item<bool>());

@@ -55,6 +55,7 @@ async function answers({ path, lora, prompts, newTokens, scored, texts }) {
       contextSize: Math.max(...sizes) + 1,
       threads: 1,
       // In float16, as it is by default, the cache would decide how near the log-probs are.
+      flashAttention: false,
       experimentalKvCacheKeyType: 'F32',
       experimentalKvCacheValueType: 'F32',
       ...(lora !== undefined && { lora: { adapters: [{ filePath: lora, scale: 1 }] } }),

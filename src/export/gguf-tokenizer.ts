@@ -66,10 +66,6 @@ function steps(tokenizer: Json): Json[] {
   return Array.isArray(list) ? list.filter(isRecord) : [];
 }
 
-/** Whether no token but a digit of its own has one, so that it makes no difference how digits are split. */
-const digitsApart = ({ vocab }: Vocabulary): boolean =>
-  Object.keys(vocab).every((token) => token.length === 1 || !/\d/.test(token));
-
 function knownSplit(tokenizer: Json, vocabulary: Vocabulary): string | undefined {
   // Without merges every character is a token, however a text is split.
   if (vocabulary.merges.length === 0) return 'gpt-2';
@@ -77,10 +73,10 @@ function knownSplit(tokenizer: Json, vocabulary: Vocabulary): string | undefined
   const [bytes, before] = [kinds.at(-1), kinds.slice(0, -1)];
   if (bytes?.type !== 'ByteLevel' || bytes.add_prefix_space === true) return undefined;
   if (bytes.use_regex !== false) {
-    // GPT-2's own pattern.
-    if (!before.every(({ type, individual_digits: apart }) => type === 'Digits' && apart === true))
-      return undefined;
-    return before.length > 0 || digitsApart(vocabulary) ? 'smollm' : 'gpt-2';
+    // GPT-2's own pattern, on a text or between its digits.
+    const digits = before.every(({ type, individual_digits: apart }) => type === 'Digits' && apart === true);
+    if (!digits) return undefined;
+    return before.length > 0 ? 'smollm' : 'gpt-2';
   }
   const [split] = before;
   if (

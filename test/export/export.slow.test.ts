@@ -12,6 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { acoer, ended, linesFile, spawnAcoer } from '../helpers/cli';
+import { readSafetensors } from '../helpers/fixtures';
 
 interface Report {
   type: string;
@@ -118,8 +119,10 @@ describe('runs of other kinds', () => {
     );
     expect(earlier.step).toBe(2);
     expect(earlier.proof.maxLogprobError).toBeLessThan(1e-5);
-    const weights = (name: string) => readFileSync(join(place(name), 'model.safetensors'));
-    expect(weights('full-4').equals(readFileSync(join(full, 'final', 'model.safetensors')))).toBe(true);
+    const [merged, trained] = [place('full-4'), join(full, 'final')].map((path) =>
+      readSafetensors(join(path, 'model.safetensors')),
+    );
+    expect(merged).toEqual(trained);
     const { code, stderr } = await acoer('export', full, '--gguf', place('none.gguf'), '--lora');
     expect({ code, stderr }).toEqual({
       code: 2,

@@ -36,8 +36,8 @@ const sequence = (...pretokenizers: unknown[]) => ({ type: 'Sequence', pretokeni
 
 test.each<[string, string, (tokenizer: Json) => void]>([
   ["Qwen's", 'qwen2', () => undefined],
-  ["GPT-2's", 'gpt-2', (t) => Object.assign(t, { pre_tokenizer: bytes, model: { ...t.model, vocab: { ...(t.model!.vocab as object), '12': 3 } } })],
-  ["GPT-2's, digits apart", 'smollm', (t) => Object.assign(t, { pre_tokenizer: sequence(digits, bytes) })],
+  ["GPT-2's", 'gpt-2', (t) => Object.assign(t, { pre_tokenizer: bytes })],
+  ["GPT-2's between digits", 'smollm', (t) => Object.assign(t, { pre_tokenizer: sequence(digits, bytes) })],
   ['anything without merges', 'gpt-2', (t) => Object.assign(t, { pre_tokenizer: null, model: { ...t.model, merges: [] } })],
 ])('a split: %s', async (_, name, change) => {
   expect(keyOf(await tokenizerKeys(small(change), 64, []), 'tokenizer.ggml.pre')).toBe(name);

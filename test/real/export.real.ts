@@ -23,7 +23,10 @@ const PEFT = readdirSync(join(VENV, 'lib')).some((python) =>
   readdirSync(join(VENV, 'lib', python, 'site-packages')).includes('peft'),
 );
 const TYPES = Object.keys(STORED_TYPES) as StoredType[];
-const NEW_TOKENS = 48;
+const NEW_TOKENS = 24;
+const PROMPTS = realJson<{ prompt: number[] }[]>('greedy.json')
+  .map(({ prompt }) => prompt)
+  .slice(0, 3);
 
 let folder: string;
 let engine: ExportingEngine;
@@ -104,12 +107,11 @@ needs('peft in .cache/real/venv (pip install -r scripts/real/requirements.txt)',
     test('SmolLM2', async () => {
       const run = realRun();
       const [merged] = await mergedFolders(run, 'merged', ['float32']);
-      const prompts = realJson<{ prompt: number[] }[]>('greedy.json').map(({ prompt }) => prompt);
-      const job = { prompts, newTokens: NEW_TOKENS, model: realModel(), adapter: REAL_ADAPTER };
+      const job = { prompts: PROMPTS, newTokens: NEW_TOKENS, model: realModel(), adapter: REAL_ADAPTER };
       const said = inTransformers({ ...job, folders: [merged], merged });
       await using model = await engine.loadModel(realModel(), { dtype: 'float32' });
       await using policy = await model.loadAdapter(REAL_ADAPTER);
-      expect(said.loaded[0]!.greedy).toEqual(await greedyIds(model, policy, prompts, NEW_TOKENS));
+      expect(said.loaded[0]!.greedy).toEqual(await greedyIds(model, policy, PROMPTS, NEW_TOKENS));
       expect(said.update).toBeGreaterThan(1e-3);
       expect(said.difference).toBeLessThan(3e-7);
     });
@@ -117,7 +119,7 @@ needs('peft in .cache/real/venv (pip install -r scripts/real/requirements.txt)',
 );
 
 describe('SmolLM2 with an adapter in llama.cpp', () => {
-  const prompts = realJson<{ prompt: number[] }[]>('greedy.json').map(({ prompt }) => prompt);
+  const prompts = PROMPTS;
   let source: ExportSource;
   beforeAll(async () => {
     rmSync(join(folder, 'real'), { recursive: true, force: true });
@@ -138,45 +140,73 @@ describe('SmolLM2 with an adapter in llama.cpp', () => {
     ...(lora !== undefined && { lora }),
   });
 
-  async function runAnswers(): Promise<number[][]> {
-    await using model = await engine.loadModel(source.model, { dtype: 'float32' });
-    await using policy = await model.loadAdapter(REAL_ADAPTER);
-    return greedyIds(model, policy, prompts, NEW_TOKENS);
+  /** By how much an engine prefers its own token, in nats, where llama.cpp's answers differ first. */
+  async function margins(model: Model, policy: Policy | null, theirs: number[][]): Promise<number[]> {
+    const ours = await greedyIds(model, policy, prompts, NEW_TOKENS);
+    const rows = ours.flatMap((own, i) => {
+      const at = own.findIndex((token, k) => token !== theirs[i]![k]);
+      const promptIds = Int32Array.from([...prompts[i]!, ...own.slice(0, at)]);
+      const after = (token: number) => ({ promptIds, completionIds: Int32Array.of(token) });
+      return at < 0 ? [] : [after(own[at]!), after(theirs[i]![at]!)];
+    });
+    if (rows.length === 0) return [];
+    const { logprobs } = await model.score(packSequences(rows), { policy });
+    return Array.from({ length: rows.length / 2 }, (_, i) => logprobs[2 * i]! - logprobs[2 * i + 1]!);
+  }
+
+  async function readBackMargins(path: string, theirs: number[][]): Promise<number[]> {
+    await using model = await engine.loadWeights(
+      { model: source.model, weights: path },
+      { dtype: 'float32' },
+    );
+    return await margins(model, null, theirs);
   }
 
   const { test: llamaTest } = needs(LLAMA_NEEDED, LLAMA);
 
-  llamaTest("f32 and bf16 give the run's tokens, and so does the LoRA over the base's f32", async () => {
+  llamaTest("f32 gives the run's tokens, and so does the LoRA over the base's f32", async () => {
     const base: ExportSource = { ...source, adapter: null, weights: { ...source.weights, adapter: null } };
-    const [f32, bf16, lora] = [await written('f32'), await written('bf16'), join(folder, 'lora.gguf')];
-    const baseFile = join(folder, 'base.gguf');
+    const [f32, lora, baseFile] = [
+      await written('f32'),
+      join(folder, 'lora.gguf'),
+      join(folder, 'base.gguf'),
+    ];
     const { eosIds, vocabSize } = await loadTokenizer(source.model);
     const about = await tokenizerKeys(source.model, vocabSize, eosIds);
     await writeGgufModel(engine, base, baseFile, { type: 'f32', name: 'SmolLM2', about });
     await writeGgufLora(engine, source, lora);
-    const said = askLlama([greedyJob(f32), greedyJob(bf16), greedyJob(baseFile, lora)]);
-    const wanted = await runAnswers();
-    expect(said.map(({ greedy }) => greedy)).toEqual([wanted, wanted, wanted]);
+    const [merged, apart] = askLlama([greedyJob(f32), greedyJob(baseFile, lora)]);
+    await using model = await engine.loadModel(source.model, { dtype: 'float32' });
+    await using policy = await model.loadAdapter(REAL_ADAPTER);
+    const wanted = await greedyIds(model, policy, prompts, NEW_TOKENS);
+    expect(merged!.greedy).toEqual(wanted);
+    expect(apart!.greedy).toEqual(wanted);
   });
 
-  llamaTest('f16 gives log-probs within 2e-2, q8_0 the tokens of its weights read back', async () => {
-    const [f16, q8] = [await written('f16'), await written('q8_0')];
-    await using wide = await engine.loadWeights({ model: source.model, weights: f16 }, { dtype: 'float32' });
-    const greedy = await greedyIds(wide, null, prompts, NEW_TOKENS);
+  // llama.cpp rounds the activations, too: it decides otherwise where two tokens are about as likely.
+  llamaTest('bf16 and q8_0 differ from their weights read back in near ties only', async () => {
+    const [bf16, q8] = [await written('bf16'), await written('q8_0')];
+    const [half, quantised] = askLlama([greedyJob(bf16), greedyJob(q8)]);
+    for (const margin of await readBackMargins(bf16, half!.greedy)) expect(margin).toBeLessThan(0.1);
+    for (const margin of await readBackMargins(q8, quantised!.greedy)) expect(margin).toBeLessThan(0.3);
+  });
+
+  llamaTest('f16 gives log-probs within 2e-2', async () => {
+    const f16 = await written('f16');
+    await using model = await engine.loadWeights({ model: source.model, weights: f16 }, { dtype: 'float32' });
+    const greedy = await greedyIds(model, null, prompts, NEW_TOKENS);
     const packed = packSequences(
       prompts.map((ids, i) => ({
         promptIds: Int32Array.from(ids),
         completionIds: Int32Array.from(greedy[i]!),
       })),
     );
-    const { logprobs } = await wide.score(packed);
+    const { logprobs } = await model.score(packed);
     const scored = prompts.map((ids, i) => ({ ids: [...ids, ...greedy[i]!], from: ids.length }));
-    await using narrow = await engine.loadWeights({ model: source.model, weights: q8 }, { dtype: 'float32' });
-    const [half, quantised] = askLlama([{ ...greedyJob(f16), prompts: [], scored }, greedyJob(q8)]);
-    const differences = half!.logprobs.flat().map((value, i) => Math.abs(value - logprobs[i]!));
+    const [said] = askLlama([{ ...greedyJob(f16), prompts: [], scored }]);
+    const differences = said!.logprobs.flat().map((value, i) => Math.abs(value - logprobs[i]!));
     expect(differences).toHaveLength(prompts.length * NEW_TOKENS);
     expect(Math.max(...differences)).toBeLessThan(2e-2);
-    expect(quantised!.greedy).toEqual(await greedyIds(narrow, null, prompts, NEW_TOKENS));
   });
 
   llamaTest('texts get the same ids', async () => {
