@@ -10,7 +10,7 @@
  *
  * Each model gets 16 prompts of random ids and answers 40 tokens, greedily. What llama.cpp answers is compared with
  * what acoer's engine answers from the same file, read back into float32, and from the model itself; the log-probs
- * are those of the engine's answers. Where an answer differs, "margin" is what the engine gives its own token more
+ * are those of the engine's answers, their differences in nats. Where an answer differs, "margin" is what the engine gives its own token more
  * than llama.cpp's, in nats: llama.cpp rounds activations to the type of the weights, which decides between tokens
  * that are equally likely. Not asked: q8_0 of models whose rows are of a single block. Ends with 1 if a margin or a difference is above the bound of its type. Needs the compiled
  * package and addon (`npm run build`).
@@ -349,15 +349,7 @@ async function checkModels() {
     await engine.dispose();
   }
   printTable(
-    [
-      'model or adapter',
-      'type',
-      `as read back, of ${PROMPTS}`,
-      'as the model',
-      'margin',
-      'mean difference',
-      'largest',
-    ],
+    ['model or adapter', 'type', 'as read back', 'as the model', 'margin', 'mean', 'largest'],
     rows.map(({ cells }) => cells),
   );
   if (refused.length > 0) console.log('\nRefused:\n');
