@@ -60,7 +60,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['life'],
   ['train'],
   ['sft'],
-  ['export', 'lab', 'report', 'chat'],
+  ['export', 'lab', 'report', 'chat', 'push'],
   ['watch', 'serve'],
   ['index', 'bench'],
   ['cli'],

@@ -1,4 +1,4 @@
-/** Packages that only draw are optional: nothing else loads them, and what draws says in one sentence what is missing. */
+/** Packages that only draw or push are optional: nothing else loads them, and what does says what is missing. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
@@ -43,12 +43,13 @@ function acoer(...words: string[]): { code: number | null; stdout: string; stder
     {
       cwd: folder,
       encoding: 'utf8',
+      env: { ...process.env, HF_TOKEN: 'hf_none' },
     },
   );
   return { code: status, stdout, stderr };
 }
 
-test('they are imported where something is drawn, and nowhere as a module is loaded', () => {
+test('they are imported where something is drawn or pushed, and nowhere as a module is loaded', () => {
   const named = new RegExp(`from '(${OPTIONAL.join('|')})'|require\\('(${OPTIONAL.join('|')})'`);
   const src = join(ROOT, 'src');
   const wrong = readdirSync(src, { recursive: true, encoding: 'utf8' })
@@ -59,11 +60,11 @@ test('they are imported where something is drawn, and nowhere as a module is loa
         .filter((line) => named.test(line) && !line.startsWith('import type '))
         .map((line) => `${name}: ${line}`),
     );
-  expect(OPTIONAL).toHaveLength(4);
+  expect(OPTIONAL).toHaveLength(5);
   expect(wrong).toEqual([]);
 });
 
-test('a run trains without them, and report and lab --svg name the package and the command', () => {
+test('a run trains without them, and report, lab --svg and push name the package and the command', () => {
   const run = join(folder, 'run');
   const trained = acoer('train', '--preset', 'tiny', '--max-steps', '1', '--out', run, '--threads', '1');
   expect(trained).toMatchObject({ code: 0 });
@@ -81,5 +82,11 @@ test('a run trains without them, and report and lab --svg name the package and t
   expect({ code: lab.code, stderr: lab.stderr }).toEqual({
     code: 2,
     stderr: expect.stringMatching(missing('acoer lab --svg', '(@observablehq/plot|linkedom)')) as string,
+  });
+  const push = acoer('push', run, 'org/name', '--base-model', 'org/base');
+  expect(push).toEqual({
+    code: 2,
+    stdout: '',
+    stderr: expect.stringMatching(missing('acoer push', '@huggingface/hub')) as string,
   });
 });

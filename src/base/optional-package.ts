@@ -1,6 +1,6 @@
 /**
- * Packages that only drawing needs. They are optional dependencies and loaded where something is drawn, so a
- * trainer that draws nothing is installed without them (`npm install --omit=optional`).
+ * Packages that only drawing or pushing needs. They are optional dependencies and loaded where something is drawn or
+ * pushed, so a trainer is installed without them (`npm install --omit=optional`).
  */
 import { AcoerError, errorCode } from './errors';
 

@@ -28,6 +28,7 @@ const COMMANDS: Readonly<Record<string, string>> = {
   plan: 'predict peak memory and time of a run',
   data: 'inspect a data set before training: prompts, gold answers, lengths, levels',
   export: 'write what a run trained as files for other programs, each compared with the run',
+  push: 'push what a run trained to the Hugging Face hub, and nothing private',
   eval: 'measure accuracy and thinking length of a model on a benchmark',
   verify: 'grade answers given as JSON Lines',
   reward: 'compute rewards and advantages from JSON Lines; --list shows all rewards',

@@ -6,7 +6,7 @@ import { badInput } from '../base/errors';
 import type { WeightSource } from '../engine/types';
 import { baseModelOf, checkBaseModel } from '../life/base-model';
 import { modelFingerprints, resolveModel, type ModelFetchOptions } from '../models';
-import { checked, RunDirectory, weightsFile } from '../run';
+import { checked, RunDirectory, trainedFolder, weightsFile } from '../run';
 
 const SETTINGS = z.looseObject({
   model: z.string(),
@@ -27,19 +27,6 @@ export interface ExportSource {
   /** Steps that `trained` has been trained for. */
   step: number;
   weights: WeightSource;
-}
-
-function trainedFolder(run: RunDirectory, step: number | null): string {
-  const steps = run.checkpointSteps();
-  if (step !== null) {
-    if (steps.includes(step)) return run.checkpoint(step);
-    const has = steps.length === 0 ? 'no checkpoints' : `checkpoints of the steps ${steps.join(', ')}`;
-    throw badInput(`${run.path} has no checkpoint of step ${step}; it has ${has}.`);
-  }
-  if (existsSync(run.final())) return run.final();
-  const newest = steps.at(-1);
-  if (newest !== undefined && newest > 0) return run.checkpoint(newest);
-  throw badInput(`${run.path} has neither final/ nor a checkpoint yet; there is nothing to export.`);
 }
 
 /**

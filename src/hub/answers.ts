@@ -5,10 +5,10 @@ import { hubError } from '../base/errors';
 import { isRecord, shownJson } from '../base/json';
 import { readText } from './body';
 import { type Repo, repoText } from './names';
-import { bodyText, notTheHub } from './refusals';
+import { bodyText, notTheHub, Refusal } from './refusals';
 import { requestOnce } from './request';
 import { type HubRequest, withRetries } from './retry';
-import { type RemoteFile, repoInfo, treeFile, treePage } from './schemas';
+import { headInfo, type RemoteFile, repoInfo, treeFile, treePage } from './schemas';
 
 /** The hub gives at most 1,000 entries a page and advises against more than 100,000 files in a repository. */
 const MAX_PAGES = 1_000;
@@ -34,29 +34,61 @@ interface Answer {
   value: unknown;
 }
 
+/** The JSON in an answer, of a bounded size. @throws HUB for anything else */
+export async function readAnswer(request: HubRequest, response: Response): Promise<Answer> {
+  const limitMs = ANSWER_SILENCES * request.settings.silenceMs;
+  const { text, whole } = await readText(response, request, MAX_ANSWER_BYTES, limitMs);
+  if (!whole) throw notTheHub(request, response, `more than ${MAX_ANSWER_BYTES} bytes`);
+  try {
+    return { response, value: JSON.parse(text) as unknown };
+  } catch (error) {
+    if (error instanceof SyntaxError) throw notTheHub(request, response, bodyText(response, text));
+    throw error;
+  }
+}
+
 /** Asks for a JSON answer, at most `ATTEMPTS` times. */
 function ask(request: HubRequest, url: string): Promise<Answer> {
   return withRetries(request, async () => {
     const response = await requestOnce(request, url, { accept: 'application/json' });
-    const limitMs = ANSWER_SILENCES * request.settings.silenceMs;
-    const { text, whole } = await readText(response, request, MAX_ANSWER_BYTES, limitMs);
-    if (!whole) throw notTheHub(request, response, `more than ${MAX_ANSWER_BYTES} bytes`);
-    try {
-      return { response, value: JSON.parse(text) as unknown };
-    } catch (error) {
-      if (error instanceof SyntaxError) throw notTheHub(request, response, bodyText(response, text));
-      throw error;
-    }
+    return readAnswer(request, response);
   });
 }
 
-function accepted<T>(request: HubRequest, { response }: Answer, schema: z.ZodType<T>, value: unknown): T {
+export function accepted<T>(
+  request: HubRequest,
+  { response }: Answer,
+  schema: z.ZodType<T>,
+  value: unknown,
+): T {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   throw notTheHub(request, response, `JSON in which ${firstProblem(result.error, value)}`);
 }
 
 const apiAddress = (endpoint: string, { type, id }: Repo): string => `${endpoint}/api/${type}s/${id}`;
+
+export interface Head {
+  commit: string;
+  /** null: the server does not say. */
+  private: boolean | null;
+}
+
+/** The branch's newest commit, or what is not there or not shown to this token. */
+export async function askHead(request: HubRequest): Promise<Head | { missing: 'repository' | 'branch' }> {
+  const { settings, repo } = request;
+  const url = `${apiAddress(settings.endpoint, repo)}/revision/${encodeURIComponent(repo.revision)}?expand=sha&expand=private`;
+  try {
+    const answer = await ask(request, url);
+    const { sha, private: isPrivate = null } = accepted(request, answer, headInfo, answer.value);
+    return { commit: sha, private: isPrivate };
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    if (error.reason === 'RepoNotFound') return { missing: 'repository' };
+    if (error.reason === 'RevisionNotFound') return { missing: 'branch' };
+    throw error;
+  }
+}
 
 /** The commit that the revision points to. */
 export async function askCommit(request: HubRequest): Promise<string> {

@@ -1,6 +1,5 @@
 /** What a server said instead of giving what was asked for, as one sentence that says what to do. */
-import type { AcoerError } from '../base/errors';
-import { hubError } from '../base/errors';
+import { AcoerError, hubError } from '../base/errors';
 import { isRecord, parsedJson } from '../base/json';
 import { printableLine } from '../base/printable';
 import { readText } from './body';
@@ -10,6 +9,18 @@ import { ConnectionLost, type HubRequest } from './retry';
 /** Longest error message read from a server, in bytes and as long as it is waited for. */
 const MAX_ERROR_BYTES = 65_536;
 const MAX_SAID = 200;
+
+/** The server's refusal, with what a caller may want to know of it. */
+export class Refusal extends AcoerError {
+  constructor(
+    message: string,
+    readonly status: number,
+    /** The hub's own word for the reason, such as RepoNotFound; null: it gave none. */
+    readonly reason: string | null,
+  ) {
+    super('HUB', message);
+  }
+}
 
 function accessAdvice({ settings, repo }: HubRequest): string {
   const page = repoPage(settings.endpoint, repo);
@@ -22,7 +33,7 @@ function accessAdvice({ settings, repo }: HubRequest): string {
 export const hostOf = (response: Response, { settings }: HubRequest): string =>
   new URL(response.url === '' ? settings.endpoint : response.url).host;
 
-const isPage = (response: Response, text: string): boolean =>
+export const isPage = (response: Response, text: string): boolean =>
   /^text\/html\b/i.test(response.headers.get('content-type') ?? '') || /^\s*</.test(text);
 
 /** `an HTML page`, or `text that is not JSON ("Forbidden")`. */
@@ -40,7 +51,10 @@ export function notTheHub(request: HubRequest, response: Response, got: string):
 }
 
 /** The message in a refusal, and the body it was in. */
-async function messageIn(response: Response, request: HubRequest): Promise<{ said: string; text: string }> {
+export async function messageIn(
+  response: Response,
+  request: HubRequest,
+): Promise<{ said: string; text: string }> {
   const header = response.headers.get('x-error-message');
   const body = readText(response, request, MAX_ERROR_BYTES, request.settings.silenceMs);
   const { text } = await body.catch((error: unknown) => {
@@ -85,5 +99,5 @@ export async function refusal(request: HubRequest, response: Response): Promise<
       return `${hub} refuses access to ${name}${said && ` (${said})`}: ${accessAdvice(request)}.`;
     return `${hub} answered ${status} to the request for ${path ?? name}${said && ` (${said})`}; try again later or set HF_ENDPOINT to a mirror.`;
   })();
-  return hubError(sentence);
+  return new Refusal(sentence, status, code);
 }

@@ -21,13 +21,17 @@ const LONGEST_WAIT_MS = 30_000;
 
 /** The connection failed or the server has a problem; the request itself may be fine, so retry. */
 export class ConnectionLost extends Error {
+  /** Of the server's answer; null: there was none. */
+  readonly status: number | null;
+
   constructor(
     message: string,
     readonly retryAfterMs: number | null = null,
-    options?: { cause?: unknown },
+    { status = null, ...options }: { cause?: unknown; status?: number | null } = {},
   ) {
     super(message, options);
     this.name = 'ConnectionLost';
+    this.status = status;
   }
 }
 

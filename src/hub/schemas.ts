@@ -30,8 +30,43 @@ const byteCount = z.number().int().nonnegative();
 const gitId = hex(40);
 const sha256 = hex(64);
 
+const commitId = z.string().refine(isCommit);
+
 /** What a revision points to. */
-export const repoInfo = z.object({ sha: z.string().refine(isCommit) });
+export const repoInfo = z.object({ sha: commitId });
+
+/** The newest commit of a branch, and who may see it; some mirrors do not say. */
+export const headInfo = z.object({ sha: commitId, private: z.boolean().nullish() });
+
+const webAddress = z
+  .string()
+  .refine((text) => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol));
+
+/** Answers to what `@huggingface/hub` asks while it pushes; what it does not read is not looked at. */
+export const pushAnswers = {
+  create: z.looseObject({ url: webAddress }),
+  /** How each file is sent: in the commit itself or apart. */
+  preupload: z.looseObject({
+    files: z.array(z.looseObject({ path: filePath, uploadMode: z.enum(['lfs', 'regular']) })),
+  }),
+  /** Where each file that is sent apart goes; without an upload the hub has it already. */
+  batch: z.looseObject({
+    objects: z.array(
+      z.looseObject({
+        oid: sha256,
+        actions: z
+          .looseObject({
+            upload: z
+              .looseObject({ href: webAddress, header: z.record(z.string(), z.string()).nullish() })
+              .nullish(),
+          })
+          .nullish(),
+        error: z.looseObject({ code: z.number(), message: z.string() }).nullish(),
+      }),
+    ),
+  }),
+  commit: z.looseObject({ commitOid: commitId, commitUrl: webAddress }),
+} as const;
 
 /** A page of a listing. */
 export const treePage = z.array(z.looseObject({ type: z.string() }));

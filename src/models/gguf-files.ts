@@ -1,4 +1,5 @@
 /** The weights in a GGUF file, under the engine's names. What they mean is told by the model that they belong to. */
+import type { FileHandle } from 'node:fs/promises';
 import type { NativeTensorTable } from '../engine/binding';
 import { badFile, openRegularFile, readBytes } from './files';
 import { type GgufArchitecture, modelTensorName, turnedHeads } from './gguf-names';
@@ -14,12 +15,34 @@ export interface GgufFile extends AsyncDisposable, Pick<GgufHeader, 'keys'> {
   weights: NativeTensorTable;
 }
 
+/** @throws BAD_FILE */
+async function headerOf(file: FileHandle, fileBytes: number, path: string): Promise<GgufHeader> {
+  const bad: Complaint = (what, cause) => badFile(`${path} is damaged or not a GGUF file: ${what}`, cause);
+  const most = Math.min(fileBytes, MAX_GGUF_HEADER_BYTES);
+  for (let count = Math.min(FIRST_BYTES, most); ; count = Math.min(8 * count, most)) {
+    try {
+      return parseGguf(await readBytes(file, path, 0, count), fileBytes, bad);
+    } catch (error) {
+      if (!(error instanceof MoreNeeded)) throw error;
+    }
+  }
+}
+
+/** What a GGUF file says of itself, without its weights. @throws BAD_FILE */
+export async function readGgufHeader(path: string): Promise<GgufHeader> {
+  const { file, bytes } = await openRegularFile(path);
+  try {
+    return await headerOf(file, bytes, path);
+  } finally {
+    await file.close();
+  }
+}
+
 /** @throws BAD_FILE, with nothing left open */
 export async function openGguf(path: string, spec: ModelSpec): Promise<GgufFile> {
   const { file, bytes: fileBytes } = await openRegularFile(path);
-  const bad: Complaint = (what, cause) => badFile(`${path} is damaged or not a GGUF file: ${what}`, cause);
   try {
-    const { keys, tensors } = await header();
+    const { keys, tensors } = await headerOf(file, fileBytes, path);
     const architecture = keys.get('general.architecture') as GgufArchitecture;
     const named = tensors.flatMap((tensor) => {
       const name = modelTensorName(tensor.name);
@@ -31,16 +54,5 @@ export async function openGguf(path: string, spec: ModelSpec): Promise<GgufFile>
   } catch (error) {
     await file.close();
     throw error;
-  }
-
-  async function header(): Promise<GgufHeader> {
-    const most = Math.min(fileBytes, MAX_GGUF_HEADER_BYTES);
-    for (let count = Math.min(FIRST_BYTES, most); ; count = Math.min(8 * count, most)) {
-      try {
-        return parseGguf(await readBytes(file, path, 0, count), fileBytes, bad);
-      } catch (error) {
-        if (!(error instanceof MoreNeeded)) throw error;
-      }
-    }
   }
 }

@@ -9,6 +9,8 @@ export type GgufScalar = number | boolean | string;
 export interface GgufHeader {
   /** Arrays are checked and skipped: those of a model describe its tokenizer. */
   keys: Map<string, GgufScalar>;
+  /** Names of the arrays. */
+  arrays: string[];
   /** In file order, with the rows first. */
   tensors: TensorPlace[];
 }
@@ -140,13 +142,16 @@ export function parseGguf(bytes: Buffer, fileBytes: number, bad: Complaint): Ggu
   const tensorCount = cursor.count('tensors', MAX_TENSORS);
   const keyCount = cursor.count('keys', MAX_KEYS);
   const keys = new Map<string, GgufScalar>();
+  const arrays: string[] = [];
   for (let i = 0; i < keyCount; i++) {
     const name = cursor.text(MAX_NAME_BYTES);
     const value = cursor.value();
-    if (value !== undefined) keys.set(name, value);
+    if (value === undefined) arrays.push(name);
+    else keys.set(name, value);
   }
   const tensors = Array.from({ length: tensorCount }, () => tensorOf(cursor));
-  return { keys, tensors: placed(tensors, cursor.at, keys.get('general.alignment') ?? 32, fileBytes, bad) };
+  const alignment = keys.get('general.alignment') ?? 32;
+  return { keys, arrays, tensors: placed(tensors, cursor.at, alignment, fileBytes, bad) };
 }
 
 /** The tensors with places from the start of the file, each inside it. */

@@ -217,6 +217,24 @@ export function readRunDirectory(path: string): RunDirectory {
   return run;
 }
 
+/**
+ * The folder of what a run has trained.
+ * @param step of a checkpoint; null: `final/`, or the newest checkpoint of a run that has not ended
+ * @throws BAD_INPUT
+ */
+export function trainedFolder(run: RunDirectory, step: number | null): string {
+  const steps = run.checkpointSteps();
+  if (step !== null) {
+    if (steps.includes(step)) return run.checkpoint(step);
+    const has = steps.length === 0 ? 'no checkpoints' : `checkpoints of the steps ${steps.join(', ')}`;
+    throw badInput(`${run.path} has no checkpoint of step ${step}; it has ${has}.`);
+  }
+  if (existsSync(run.final())) return run.final();
+  const newest = steps.at(-1);
+  if (newest !== undefined && newest > 0) return run.checkpoint(newest);
+  throw badInput(`${run.path} has neither final/ nor a checkpoint yet; nothing has been trained.`);
+}
+
 const FOLDERS = ['completions', 'checkpoints', 'evaluations', 'non-finite', 'tensorboard', 'final'];
 
 /** Going on would write and delete where the link leads. @throws BAD_INPUT */

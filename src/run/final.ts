@@ -116,7 +116,7 @@ export function runAdapterConfig(
 }
 
 /** The files of a model folder that define its tokenizer, chat template and generation settings. */
-const TOKENIZER_FILES = [
+export const TOKENIZER_FILES: readonly string[] = [
   'tokenizer.json',
   'tokenizer_config.json',
   'special_tokens_map.json',

@@ -14,6 +14,7 @@ const COMMANDS = [
     'plan',
     'data',
     'export',
+    'push',
     'eval',
     'verify',
   ],

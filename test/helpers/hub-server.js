@@ -1,11 +1,13 @@
 /**
  * A local server that speaks the Hugging Face hub's protocol: repository info, the paginated tree, `resolve`
- * with redirects (large files to a CDN on another port), ranges, the hub's headers and error codes. Plain
+ * with redirects (large files to a CDN on another port), ranges, the hub's headers and error codes; pushing is in
+ * hub-push.js. Plain
  * JavaScript, because scripts/fixtures/hub_cache.py runs it too: `node test/helpers/hub-server.js` serves
  * SAMPLE and prints its address.
  */
 const { createHash } = require('node:crypto');
 const http = require('node:http');
+const { PushSide } = require('./hub-push');
 
 /** @typedef {{ content: Buffer, gitId: string, sha256: string | null }} StoredFile */
 /**
@@ -27,8 +29,9 @@ const digest = (kind, data) => createHash(kind).update(data).digest('hex');
 const gitBlobId = (content) =>
   digest('sha1', Buffer.concat([Buffer.from(`blob ${content.length}\0`), content]));
 
-/** @param {Buffer} content @param {boolean} lfs @returns {StoredFile} */
-function storedFile(content, lfs) {
+/** @param {Buffer | string} data @param {boolean} lfs @returns {StoredFile} */
+function storedFile(data, lfs) {
+  const content = Buffer.from(data);
   if (!lfs) return { content, gitId: gitBlobId(content), sha256: null };
   const sha256 = digest('sha256', content);
   const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${sha256}\nsize ${content.length}\n`;
@@ -59,9 +62,12 @@ class HubServer {
     /** When false, ranges are ignored, as some mirrors do. */
     this.ranges = true;
     /** @type {string[]} tokens the server knows */
-    this.tokens = ['hf_reader', 'hf_stranger'];
+    this.tokens = ['hf_reader', 'hf_stranger', 'hf_writer'];
     /** @type {Map<string, StoredFile & { path: string }>} */
     this.cdnFiles = new Map();
+    this.pushed = new PushSide(this);
+    this.storedFile = storedFile;
+    this.isLarge = (/** @type {string} */ path) => LFS.test(path);
     this.hub = http.createServer((request, response) => this.answer(request, response));
     this.cdn = http.createServer((request, response) => this.answerCdn(request, response));
     this.endpoint = '';
@@ -147,6 +153,7 @@ class HubServer {
     const url = new URL(request.url ?? '/', `http://${request.headers.host}`);
     const path = decodeURIComponent(url.pathname);
     this.log.push(`${request.method} ${path}`);
+    if (this.pushed.answer(request, response, path)) return;
     const info = /^\/api\/((?:models|datasets)\/[^/]+\/[^/]+)(?:\/revision\/(.+))?$/.exec(path);
     const tree = /^\/api\/((?:models|datasets)\/[^/]+\/[^/]+)\/tree\/([^/]+)$/.exec(path);
     const file = /^\/(datasets\/)?([^/]+\/[^/]+)\/resolve\/([^/]+)\/(.+)$/.exec(path);
@@ -185,7 +192,7 @@ class HubServer {
         id,
         modelId: id,
         sha: found.commit,
-        private: false,
+        private: found.repository.readers !== null,
         gated: found.repository.gated ? 'manual' : false,
         disabled: false,
         downloads: 0,
@@ -272,6 +279,7 @@ class HubServer {
 
   /** @param {http.IncomingMessage} request @param {http.ServerResponse} response */
   answerCdn(request, response) {
+    if (request.method === 'PUT') return this.pushed.answerCdn(request, response);
     const file = this.cdnFiles.get(/^\/repos\/(\w+)\?signature=1$/.exec(request.url ?? '')?.[1] ?? '');
     this.log.push(`CDN ${request.method} ${file?.path} ${request.headers.range ?? 'whole'}`);
     // Like object stores: a signed address together with a token is rejected.
