@@ -1,6 +1,7 @@
 /** Pushes files to a repository of models on the hub, in one commit. */
 import { createHash } from 'node:crypto';
 import { pathToFileURL } from 'node:url';
+import type * as HubModule from '@huggingface/hub';
 import { AcoerError, errorCode, hubError } from '../base/errors';
 import { optionalPackage } from '../base/optional-package';
 import { openRegularFile, sha256Of } from '../base/regular-file';
@@ -46,7 +47,7 @@ export interface Pushed {
   committed: string[];
 }
 
-type HubPackage = typeof import('@huggingface/hub');
+type HubPackage = typeof HubModule;
 
 interface Push {
   hub: HubPackage;

@@ -102,7 +102,7 @@ export function pushFetch(request: HubRequest, files: readonly FileSize[]): type
   }
 
   return async (input, { method = 'GET', headers, body, signal } = {}) => {
-    const url = String(input as string);
+    const url = input instanceof Request ? input.url : String(input);
     const step = stepOf(settings.endpoint, url);
     const signals = [request.signal, signal].filter((one) => one instanceof AbortSignal);
     const own: HubRequest = {

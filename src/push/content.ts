@@ -1,6 +1,6 @@
 /** What is pushed of a run, of an exported folder or of a GGUF file: only files that are named here, each looked through. */
 import { existsSync, statSync } from 'node:fs';
-import { basename, isAbsolute, join } from 'node:path';
+import { basename, join } from 'node:path';
 import { badInput, badUsage } from '../base/errors';
 import { isRecord } from '../base/json';
 import { MAX_TEXT_BYTES } from '../base/regular-file';
@@ -124,8 +124,7 @@ function tokenizerFiles(folder: string, leftOut: string[]): PushedFile[] {
   });
 }
 
-const isOnHub = (name: unknown): name is string =>
-  typeof name === 'string' && !isAbsolute(name) && looksLikeHubId(name);
+const isOnHub = (name: unknown): name is string => typeof name === 'string' && looksLikeHubId(name);
 
 /** adapter_config.json with a base model that others can find. @throws BAD_INPUT */
 function adapterConfigFile(path: string, baseModel: string | null, leftOut: string[]): PushedFile {
@@ -261,7 +260,7 @@ async function ggufContent(
 export async function pushContent(path: string, options: ContentOptions): Promise<PushContent> {
   const { baseModel } = options;
   pushTarget(options.id, options.branch);
-  if (baseModel !== null && !isOnHub(baseModel)) {
+  if (baseModel !== null && !looksLikeHubId(baseModel)) {
     throw badUsage(`--base-model is ${baseModel}; it must be a name on the hub, as ORG/NAME.`);
   }
   if (!existsSync(path))

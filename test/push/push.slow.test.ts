@@ -1,9 +1,10 @@
 /** `acoer push` as a user calls it: on a run full of what nobody else may see, to the stand-in hub, and back from there. */
+import { spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { join } from 'node:path';
 import { fetchSnapshot } from '../../src/hub';
-import { acoer, ended, spawnAcoer } from '../helpers/cli';
+import { acoer, builtCli, ended } from '../helpers/cli';
 import { hubForTests } from '../helpers/hub';
 import { allReceived } from '../helpers/hub-push';
 
@@ -154,7 +155,7 @@ test('an adapter with the run: only what is listed, and it answers as before', a
   expect(files['tokenizer_config.json']).toContain('"model_max_length": 1000000000000000019884624838656');
   expect(JSON.parse(files['run/config.json']!)).toMatchObject({
     maxSteps: 6,
-    lossType: 'grpo',
+    lossType: 'dapo',
     model: 'tiny',
   });
   expect(files['run/metrics.jsonl']!.trim().split('\n')).toHaveLength(6);
@@ -182,7 +183,7 @@ test('a merged folder comes back by its name and generates the same tokens; agai
   expect(first.leftOut).toEqual(['config.json: _name_or_path']);
   const card = filesOf('acoer-test/merged')['README.md']!;
   expect(card).toContain('library_name: transformers');
-  expect(card).toMatch(/\| KL\(run, export\) per token, nats \| [\d.e-]+ \|/);
+  expect(card).toMatch(/\| KL\(run, export\) per token, nats \| [\d.e+-]+ \|/);
   expect(card).toContain('step 6 of a run of acoer');
   const there = await ok('generate', '--model', 'acoer-test/merged', ...asked);
   expect(there).toBe(await ok('generate', '--model', place('merged'), ...asked));
@@ -239,12 +240,12 @@ test('the text says where it is, and how it went', async () => {
   const { stdout, stderr } = await acoer(...words);
   const commit = hub().repositories.get('models/acoer-test/text')!.refs.two!;
   expect(stdout).toBe(
-    `${hub().endpoint}/acoer-test/text/tree/two, private: README.md, config.json, model.safetensors, generation_config.json, tokenizer.json and tokenizer_config.json (${commit.slice(0, 8)})\n`,
+    `${hub().endpoint}/acoer-test/text/tree/two, private: README.md, config.json, model.safetensors, tokenizer.json, tokenizer_config.json and generation_config.json (${commit.slice(0, 8)})\n`,
   );
-  expect(stderr.split('\n').slice(-5)).toEqual([
+  expect(stderr.split('\n').slice(-6)).toEqual([
     'creating acoer-test/text (private)',
     'creating the branch two',
-    ...['sending model.safetensors', 'committing', ''],
+    ...['sending model.safetensors', 'sending tokenizer.json', 'committing', ''],
   ]);
   expect(allReceived(hub().pushed.received)).toContain('"summary":"Mine"');
 });
@@ -312,7 +313,8 @@ test.each(['preupload', 'upload', 'commit'])('SIGINT in %s ends with 130 and a s
   const begun = new Promise<void>((resolve) => {
     hub().pushed.onBegin = (name) => name === step && resolve();
   });
-  const child = spawnAcoer('push', place('merged'), 'acoer-test/stopped');
+  const words = [builtCli(), 'push', place('merged'), 'acoer-test/stopped'];
+  const child = spawn(process.execPath, words, { env: { ...process.env } });
   const end = ended(child);
   await Promise.race([begun, end]);
   child.kill('SIGINT');
