@@ -67,7 +67,13 @@ const agents = new Map<string, EnvHttpProxyAgent>();
 export async function fetchThroughProxy(
   settings: ProxySettings,
   url: string,
-  init: { signal: AbortSignal; headers: Record<string, string>; method?: string; body?: Blob },
+  init: {
+    signal: AbortSignal;
+    headers: Record<string, string>;
+    method?: string;
+    body?: Blob;
+    redirect?: 'error';
+  },
 ): Promise<Response> {
   const { EnvHttpProxyAgent, fetch } = await import('undici');
   const key = JSON.stringify(settings);

@@ -18,6 +18,8 @@ function lostTo({ headers, status }: Response): ConnectionLost {
 export interface Sent {
   method?: string;
   body?: Blob;
+  /** Follows no redirect: to be able to, `fetch` would keep all of a body in memory. */
+  redirect?: 'error';
   refused?: (request: HubRequest, response: Response) => Promise<AcoerError>;
 }
 
@@ -29,7 +31,7 @@ async function headersOf(
   request: HubRequest,
   url: string,
   headers: Record<string, string>,
-  { method, body }: Sent,
+  { method, body, redirect }: Sent,
 ): Promise<Response> {
   const { settings } = request;
   const late = new AbortController();
@@ -40,6 +42,7 @@ async function headersOf(
       signal: request.signal ? AbortSignal.any([request.signal, late.signal]) : late.signal,
       headers,
       ...(method !== undefined && { method }),
+      ...(redirect !== undefined && { redirect }),
       // While the connection takes bytes, it is not silent.
       ...(body !== undefined && { body: new SentBlob(body, () => timer.refresh()) }),
     });

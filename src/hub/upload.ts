@@ -6,7 +6,7 @@ import { hubError } from '../base/errors';
 import { accepted, readAnswer } from './answers';
 import { readText } from './body';
 import { pushLost, pushRefusal } from './push-refusals';
-import { requestOnce } from './request';
+import { requestOnce, type Sent } from './request';
 import { ConnectionLost, type HubRequest, withRetries } from './retry';
 import { pushAnswers } from './schemas';
 
@@ -117,7 +117,11 @@ export function pushFetch(request: HubRequest, files: readonly FileSize[]): type
     const given = new Headers(headers);
     given.delete('authorization');
     const blob = typeof body === 'string' ? new Blob([body]) : body instanceof Blob ? body : undefined;
-    const sent = { method, refused: pushRefusal, ...(blob !== undefined && { body: blob }) };
+    const sent: Sent = {
+      ...{ method, refused: pushRefusal },
+      ...(blob !== undefined && { body: blob }),
+      ...(step === 'upload' && { redirect: 'error' }),
+    };
     const attempt = async () => {
       const response = await requestOnce(own, url, Object.fromEntries(given), sent);
       return checked(own, step, response, body);
