@@ -106,6 +106,9 @@ test('a large file goes in parts, each tried again by itself', async () => {
   hub().pushed.faults.set('part', [{ status: 503, headers: later }]);
   await push();
   expect(uploads()).toBe(6);
+  // The address to say so at is the hub's, but was signed for that.
+  const completed = hub().pushed.received.filter(({ url }) => url.includes('/complete_multipart/'));
+  expect(completed.map(({ authorization }) => authorization)).toEqual([null]);
   expect(committed()).toMatchObject(expected());
 });
 
