@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { pathToFileURL } from 'node:url';
 import type * as HubModule from '@huggingface/hub';
-import { AcoerError, errorCode, hubError } from '../base/errors';
+import { AcoerError, errorCode, errorMessage, hubError } from '../base/errors';
 import { optionalPackage } from '../base/optional-package';
 import { openRegularFile, sha256Of } from '../base/regular-file';
 import { askFiles, askHead, type Head } from './answers';
@@ -154,6 +154,17 @@ async function missingFrom({ request, files, options }: Push, commit: string): P
   return missing;
 }
 
+/** What the package says of answers that it cannot use, as a sentence; its other errors are ours already. */
+function unusable({ request, options }: Push, error: unknown): unknown {
+  const own = errorCode(error) !== undefined || error instanceof ConnectionLost || error instanceof TypeError;
+  if (own || options.signal?.aborted === true) return error;
+  const { endpoint } = request.settings;
+  return hubError(
+    `${endpoint} gave an answer to the push of ${repoText(request.repo)} that cannot be used (${errorMessage(error)}); check that HF_ENDPOINT is a Hugging Face hub.`,
+    error,
+  );
+}
+
 /** One commit with `files` on top of `parent`. */
 async function commit(push: Push, parent: string, files: readonly PushedFile[]): Promise<string> {
   const { hub, request, options } = push;
@@ -207,7 +218,7 @@ async function pushed(push: Push): Promise<Pushed> {
       try {
         return { ...result, commit: await commit(push, head.commit, missing) };
       } catch (error) {
-        if (!(error instanceof ConnectionLost)) throw error;
+        if (!(error instanceof ConnectionLost)) throw unusable(push, error);
         const now = await reaching(request, askHead(request));
         if (!('missing' in now) && now.commit !== head.commit) {
           head = now;

@@ -53,20 +53,24 @@ interface Batch {
   objects: {
     oid: string;
     actions?: { upload?: { href: string; header?: Record<string, string> | null } | null } | null;
+    error?: { code: number; message: string } | null;
   }[];
 }
 
-/** Which file goes to each address, for messages; files are told apart by their sizes. */
+/** Which file goes to each address, for messages; files are told apart by their sizes. @throws HUB for one not taken */
 function placesOf(
+  { settings }: HubRequest,
   files: readonly FileSize[],
   asked: string,
   answer: unknown,
 ): [address: string, path: string][] {
   const { objects } = JSON.parse(asked) as { objects: { oid: string; size: number }[] };
-  return (answer as Batch).objects.flatMap(({ oid, actions }) => {
+  return (answer as Batch).objects.flatMap(({ oid, actions, error }) => {
     const bytes = objects.find((object) => object.oid === oid)?.size;
-    const path = files.find((file) => file.bytes === bytes)?.path;
-    if (path === undefined) return [];
+    const path = files.find((file) => file.bytes === bytes)?.path ?? 'a file';
+    if (error) {
+      throw hubError(`${settings.endpoint} does not take ${path} (${error.code}: ${error.message}).`);
+    }
     const { href, header } = actions?.upload ?? {};
     const parts = Object.entries(header ?? {}).filter(([name]) => /^\d+$/.test(name));
     return [href, ...parts.map(([, address]) => address)].flatMap((address): [string, string][] =>
@@ -96,7 +100,7 @@ export function pushFetch(request: HubRequest, files: readonly FileSize[]): type
     const value: unknown = accepted<unknown>(own, answer, pushAnswers[step], answer.value);
     if (step === 'preupload') checkModes(own, files, value);
     if (step === 'batch') {
-      for (const [address, path] of placesOf(files, body as string, value)) places.set(address, path);
+      for (const [address, path] of placesOf(own, files, body as string, value)) places.set(address, path);
     }
     return Response.json(value);
   }

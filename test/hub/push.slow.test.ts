@@ -230,6 +230,16 @@ describe('what is refused', () => {
     ['preupload', { files: [] }, 'does not say how to send README.md'],
     ['preupload', { files: Object.keys(CONTENT).map((path) => ({ path, uploadMode: 'pigeon' })) }, '"uploadMode" is "pigeon"'], // prettier-ignore
     ['batch', { objects: [{ oid: 'x' }] }, '"oid" is "x"'],
+    [
+      'batch',
+      { objects: [{ oid: 'a'.repeat(64) }] },
+      'that cannot be used (Unrequested object ID in response)',
+    ],
+    [
+      'batch',
+      { objects: [{ oid: 'a'.repeat(64), error: { code: 507, message: 'full' } }] },
+      'does not take a file (507: full).',
+    ],
     ['commit', { success: true }, '"commitOid" is missing'],
   ])('an answer of no hub to %s: %j', async (step, answer, said) => {
     hub().pushed.faults.set(step, [{ answer }]);
