@@ -159,7 +159,7 @@ describe('what is tried again', () => {
   });
 
   test('a connection that takes nothing more', async () => {
-    setEnvironment({ HF_HUB_DOWNLOAD_TIMEOUT: '0.1' });
+    setEnvironment({ HF_HUB_DOWNLOAD_TIMEOUT: '0.5' });
     hub().pushed.faults.set('upload', [{ silent: true }]);
     await push();
     expect(committed()).toMatchObject(expected());
