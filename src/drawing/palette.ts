@@ -35,7 +35,7 @@ export const LIGHT = withLines(
   LINES.light,
 );
 
-const DARK = withLines(
+export const DARK = withLines(
   {
     page: '#12161d',
     panel: '#1a2029',

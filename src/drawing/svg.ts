@@ -2,7 +2,7 @@
 import type * as PlotModule from '@observablehq/plot' with { 'resolution-mode': 'import' };
 import { optionalPackage } from '../base/optional-package';
 import { escaped } from '../base/printable';
-import { LIGHT, LINE_COLOURS } from './palette';
+import { DARK, LIGHT, LINE_COLOURS } from './palette';
 
 export type Plot = typeof PlotModule;
 export type PlotOptions = PlotModule.PlotOptions;
@@ -78,12 +78,31 @@ export async function loadDrawing(user: string): Promise<Drawing> {
   return { Plot, draw };
 }
 
-/** The figure as a file of its own, with the colours of the light page in place of variables. */
-export const standalone = (svg: string): string =>
+/** With the colours of the light page in place of variables. */
+const inLight = (svg: string): string =>
   svg
     .replace(/var\(--([a-z]+\d*)\)/g, (_, name: string) => LIGHT[name] ?? '#000000')
     .replaceAll('currentColor', LIGHT.text!)
     .replace(/^(<svg [^>]*>)/, `$1<rect width="100%" height="100%" fill="${LIGHT.page!}"/>`);
+
+/** The colours of the dark page over those of the light one, where the viewer asks for them. */
+function darkRules(svg: string): string {
+  const rules = Object.entries(LIGHT).flatMap(([name, light]) =>
+    ['fill', 'stroke'].flatMap((kind) =>
+      svg.includes(`${kind}="${light}"`) ? [`[${kind}="${light}"]{${kind}:${DARK[name]!}}`] : [],
+    ),
+  );
+  return `<style>@media (prefers-color-scheme:dark){${rules.join('')}}</style>`;
+}
+
+/**
+ * The figure as a file of its own, in the colours of the light page; in those of the dark one where a browser shows it
+ * on a dark ground. Programs that know no such rules, as those for papers, leave them out.
+ */
+export function standalone(svg: string): string {
+  const light = inLight(svg);
+  return light.replace(/^(<svg [^>]*>)/, (open) => open + darkRules(light));
+}
 
 /** PNG at twice the figure's size. @throws MISSING_PACKAGE, or an Error from resvg if the drawing is not valid */
 export async function toPng(svg: string): Promise<Uint8Array> {
@@ -93,5 +112,5 @@ export async function toPng(svg: string): Promise<Uint8Array> {
     () => import('@resvg/resvg-js'),
   );
   const options = { fitTo: { mode: 'zoom', value: 2 }, font: { loadSystemFonts: true } } as const;
-  return new Resvg(standalone(svg), options).render().asPng();
+  return new Resvg(inLight(svg), options).render().asPng();
 }

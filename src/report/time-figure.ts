@@ -134,31 +134,65 @@ function wrapped(text: string): string {
 interface EndLabel {
   text: string;
   index: number;
+  /** Where the line ends. */
   step: number;
   value: number;
+  /** Where the label stands, on the axis of values. */
+  at: number;
 }
 
-/** Labels at the ends of lines, moved apart so that none covers another. */
-function endLabels(lines: readonly DrawnLine[], [low, high]: readonly [number, number]): EndLabel[] {
-  const pixels = FIGURE_SIZE.height - 60;
-  const perPixel = (high - low) / pixels;
-  const labels = lines.map(({ label, index, points }) => {
-    const { step, value } = points.at(-1)!;
-    const text = wrapped(label);
-    return { text, index, step, at: (high - value) / perPixel, size: text.split('\n').length * LABEL_LINE };
-  });
+const FRAME_PIXELS = FIGURE_SIZE.height - 60;
+/** Labels nearer than this to the ends of their lines need no leaders. */
+const NEAR_PIXELS = 3;
+
+interface Placed {
+  text: string;
+  /** Pixels from the top. */
+  at: number;
+  size: number;
+}
+
+/** Moves labels apart, so that none covers another. */
+function moveApart(labels: Placed[]): void {
   labels.sort((a, b) => a.at - b.at);
   for (let i = 1; i < labels.length; i++) {
     const [above, below] = [labels[i - 1]!, labels[i]!];
     below.at = Math.max(below.at, above.at + (above.size + below.size) / 2 + 2);
   }
-  const over = Math.max(0, (labels.at(-1)?.at ?? 0) - pixels);
-  for (let i = labels.length - 1, room = pixels; i >= 0; i--) {
+  const over = Math.max(0, (labels.at(-1)?.at ?? 0) - FRAME_PIXELS);
+  for (let i = labels.length - 1, room = FRAME_PIXELS; i >= 0; i--) {
     const label = labels[i]!;
     if (over > 0) label.at = Math.min(label.at, room);
     room = label.at - label.size - 2;
   }
-  return labels.map(({ text, index, step, at }) => ({ text, index, step, value: high - at * perPixel }));
+}
+
+/**
+ * Labels at the ends of lines with the last values, which their height alone would not tell once they are moved apart;
+ * without these where there is no room for them.
+ * @param shown the lines as they are drawn, at whose ends the labels belong
+ */
+function endLabels(
+  { unit, stacked: whole }: TimeFigure,
+  lines: readonly DrawnLine[],
+  shown: readonly DrawnLine[],
+  [low, high]: readonly [number, number],
+): EndLabel[] {
+  const perPixel = (high - low) / FRAME_PIXELS;
+  const placed = (withValues: boolean) =>
+    shown.map(({ label, index, points }, i) => {
+      const { step, value } = points.at(-1)!;
+      const last = withValues ? ` ${formatValue(lines[i]!.points.at(-1)!.value, unit)}` : '';
+      const text = wrapped(`${label}${last}`);
+      const size = text.split('\n').length * LABEL_LINE;
+      return { text, index, step, value, at: (high - value) / perPixel, size };
+    });
+  const full = placed(true);
+  // The parts of a single step say nothing of the run.
+  const fits = whole !== true && full.reduce((sum, { size }) => sum + size + 2, 0) <= FRAME_PIXELS;
+  const labels = fits ? full : placed(false);
+  moveApart(labels);
+  return labels.map(({ at, size: _, ...label }) => ({ ...label, at: high - at * perPixel }));
 }
 
 function yDomain({ fromZero, unit }: TimeFigure, lines: readonly DrawnLine[]): [number, number] {
@@ -186,14 +220,17 @@ function lineMarks(Plot: Plot, { points, behind, band, discarded = [], index, as
       Plot.line(lost, { ...xy, stroke, strokeWidth: 1, strokeOpacity: 0.5, strokeDasharray: '1 3' }),
     ),
     Plot.ruleX(intervals, { x: 'step', y1: 'low', y2: 'high', stroke, strokeWidth: 1.2 }),
-    Plot.line(points, {
-      ...xy,
-      stroke,
-      // Nothing was measured between evaluations.
-      ...(as === 'points'
-        ? { strokeWidth: 1.2, strokeDasharray: '4 3' }
-        : { strokeWidth: 2, strokeDasharray: dashes(index) }),
-    }),
+    // A line between the evaluations before and after would show a course that nobody measured.
+    as === 'points' && points.length <= 2
+      ? null
+      : Plot.line(points, {
+          ...xy,
+          stroke,
+          // Nothing was measured between evaluations.
+          ...(as === 'points'
+            ? { strokeWidth: 1.2, strokeDasharray: '4 3' }
+            : { strokeWidth: 2, strokeDasharray: dashes(index) }),
+        }),
     as === 'points' || points.length === 1
       ? Plot.dot(points, { ...xy, r: 3, fill: 'var(--page)', stroke, strokeWidth: 2 })
       : null,
@@ -225,6 +262,32 @@ function stacked(lines: readonly DrawnLine[], at: 'top' | 'middle'): DrawnLine[]
   }));
 }
 
+/** For the labels. */
+const MARGIN_RIGHT = 104;
+const LEADER_PIXELS = 9;
+/** Of the plot, without its margins. */
+const PLOT_PIXELS = FIGURE_SIZE.width - 52 - MARGIN_RIGHT;
+
+/** From the end of a line to its label, where the two are apart. */
+function leaders(
+  Plot: Plot,
+  labels: readonly EndLabel[],
+  [low, high]: readonly [number, number],
+  [begin, end]: readonly [number, number],
+) {
+  const near = (NEAR_PIXELS * (high - low)) / FRAME_PIXELS;
+  const moved = labels.filter(({ value, at }) => Math.abs(at - value) > near);
+  return Plot.link(moved, {
+    x1: 'step',
+    y1: 'value',
+    x2: () => end + (LEADER_PIXELS * (end - begin)) / PLOT_PIXELS,
+    y2: 'at',
+    stroke: ({ index }: EndLabel) => colour(index),
+    strokeWidth: 0.8,
+    strokeOpacity: 0.8,
+  });
+}
+
 /** @param lines at least one */
 export async function timeFigureSvg(
   figure: TimeFigure,
@@ -237,13 +300,14 @@ export async function timeFigureSvg(
   const steps = lines.flatMap(({ points, discarded = [] }) =>
     [...points, ...discarded.flat()].map(({ step }) => step),
   );
-  const labels = endLabels(whole ? stacked(lines, 'middle') : lines, domain);
+  const labels = endLabels(figure, lines, whole ? stacked(lines, 'middle') : lines, domain);
   const end = maximum(steps);
+  const begin = Math.min(minimum(steps), end - 1);
   return draw(`${figure.title}: ${lines.map(({ label }) => label).join(', ')}`, {
-    marginRight: 96,
+    marginRight: MARGIN_RIGHT,
     x: {
       ...xAxis('step'),
-      domain: [Math.min(minimum(steps), end - 1), end],
+      domain: [begin, end],
       ticks: 5,
       tickFormat: (step: number) => String(step),
     },
@@ -251,13 +315,14 @@ export async function timeFigureSvg(
     marks: [
       ...(whole ? stackedMarks(Plot, lines) : lines.flatMap((line) => lineMarks(Plot, line))),
       ...marks(Plot, all),
+      leaders(Plot, labels, domain, [begin, end]),
       Plot.text(labels, {
         x: () => end,
-        y: 'value',
+        y: 'at',
         text: 'text',
         fill: ({ index }: EndLabel) => colour(index),
         textAnchor: 'start',
-        dx: 8,
+        dx: LEADER_PIXELS + 3,
         fontSize: 11,
         fontWeight: 600,
       }),
