@@ -79,7 +79,7 @@ const NOT_RUN: readonly (readonly [page: string, begins: RegExp, why: string])[]
   ],
   [
     'docs/rewards.md',
-    /^export default \{/,
+    /^export default (\{|\(rollout\) => \(\{)/,
     'a module of its own, of the kind that test/train/reward-module runs',
   ],
   ['docs/verifier.md', /^verifyAnswer\(/, 'the same calls as in api.md, which run'],

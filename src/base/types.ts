@@ -78,10 +78,15 @@ export interface Group {
   rollouts: Rollout[];
 }
 
+/** What a reward notes of a completion for the table of completions. */
+export type ColumnValue = string | number | boolean | null;
+
 /** The reward of a rollout: the total used for training and its named components. */
 export interface Reward {
   total: number;
   parts: Record<string, number>;
+  /** What the rewards noted besides; absent if nothing. */
+  columns?: Readonly<Record<string, ColumnValue>>;
 }
 
 /** One line of metrics.jsonl (docs/metrics.md), without numbers that do not apply; a user's reward may add some. */

@@ -158,6 +158,8 @@ export function generationMetrics(context: LoopContext, batch: GenerationBatch):
   for (const { reward } of context.rewards) {
     const own = () => reward.metrics(batch.state.rewardStates[reward.name]);
     addOwn(metrics, own, ['reward', reward.name], 'REWARD_FAILED');
+    const noted = () => batch.rewards.metrics?.[reward.name] ?? {};
+    addOwn(metrics, noted, ['reward', reward.name], 'REWARD_FAILED');
   }
   return metrics;
 }

@@ -1,10 +1,12 @@
 /** Rewards of a generated batch: every reward of every completion, their weighted sum, the new states. */
 import { isPromise, late, withinTime, withTimeout, type Work } from '../base/deadline';
 import { AcoerError, errorMessage } from '../base/errors';
+import { shownJson } from '../base/json';
 import { copiedProblem } from '../judges';
 import { Ranks, shareOf } from '../ranks';
 import type { RewardScore, RewardView, WeightedReward } from '../rewards/types';
 import type { Group, Prompt, Reward, Rollout } from '../base/types';
+import { columnsOf, meansOf, notesFault } from './notes';
 import { completionName, type BatchRewards } from './sample';
 import { head, NO_WATCH, type Watch } from './watch';
 
@@ -72,6 +74,7 @@ function failure({ name }: { name: string }, { rollout }: Call, cause: unknown):
 
 /**
  * Checked scores of one reward, in the order of the calls.
+ * @param names of all rewards of the run
  * @throws REWARD_FAILED naming the reward and the sample
  */
 export async function scoreCalls(
@@ -79,6 +82,7 @@ export async function scoreCalls(
   calls: readonly Call[],
   timeoutMs: number,
   watch = NO_WATCH,
+  names: readonly string[] = [entry.reward.name],
 ): Promise<RewardScore[]> {
   const { reward } = entry;
   const ends = calls.map(({ rollout }) =>
@@ -87,7 +91,7 @@ export async function scoreCalls(
   const begun = beginCalls(entry, calls, timeoutMs, watch);
   return Promise.all(
     begun.map(async (begin, i) => {
-      const score = await answer(entry, calls[i]!, begin, timeoutMs);
+      const score = await answer(entry, calls[i]!, begin, timeoutMs, names);
       ends[i]!();
       return score;
     }),
@@ -99,6 +103,7 @@ async function answer(
   call: Call,
   begin: () => Work<RewardScore>,
   timeoutMs: number,
+  names: readonly string[],
 ): Promise<RewardScore> {
   let score: RewardScore;
   try {
@@ -114,7 +119,9 @@ async function answer(
       `Reward "${reward.name}" gave ${found} for ${place(call.rollout)}.`,
     );
   }
-  return score;
+  const fault = notesFault(score, names);
+  if (fault === null) return score;
+  throw new AcoerError('REWARD_FAILED', `Reward "${reward.name}" ${fault} (${place(call.rollout)}).`);
 }
 
 function copiedRollout(rollout: Rollout, prompt: Prompt): Rollout {
@@ -137,25 +144,44 @@ function copiedGroups(groups: readonly Group[]): Group[] {
   });
 }
 
-/** The values of each reward for this rank's share of the completions; every call sees the whole batch. */
+/** The scores of each reward for this rank's share of the completions; every call sees the whole batch. */
 async function scoreShare(
   ranks: Ranks,
   groups: readonly Group[],
   weighted: readonly WeightedReward[],
   states: Readonly<Record<string, unknown>>,
   { step, maxLength, timeoutMs, watch }: RewardSettings,
-): Promise<number[][]> {
-  const values: number[][] = [];
+): Promise<RewardScore[][]> {
+  const names = weighted.map(({ reward }) => reward.name);
+  const all: RewardScore[][] = [];
   for (const entry of weighted) {
     const state = states[entry.reward.name];
     const batch = copiedGroups(groups);
     const calls = batch.flatMap((group) =>
       group.rollouts.map((rollout) => ({ rollout, view: { step, maxLength, group, batch, state } })),
     );
-    const scores = await scoreCalls(entry, shareOf(ranks, calls), timeoutMs, watch);
-    values.push(scores.map(({ value }) => value));
+    const scores = await scoreCalls(entry, shareOf(ranks, calls), timeoutMs, watch, names);
+    // Copies, which the reward's code cannot change any more.
+    all.push(
+      scores.map(({ value, columns, metrics }) => ({
+        value,
+        ...(columns && { columns: { ...columns } }),
+        ...(metrics && { metrics: { ...metrics } }),
+      })),
+    );
   }
-  return values;
+  return all;
+}
+
+/** Adds to each completion's reward what was noted of it. @throws REWARD_FAILED for a column of two rewards */
+function addColumns(rewards: readonly Reward[], scores: readonly RewardScore[][]): void {
+  for (const [i, reward] of rewards.entries()) {
+    const { columns, twice } = columnsOf(scores.map((own) => own[i]!));
+    if (twice !== undefined) {
+      throw new AcoerError('REWARD_FAILED', `Two rewards of the run name a column ${shownJson(twice)}.`);
+    }
+    if (columns !== undefined) reward.columns = columns;
+  }
 }
 
 /** Scores one generated batch with the rewards' states as they were before it. */
@@ -170,8 +196,9 @@ export async function scoreBatch(
     scoreShare(ranks, groups, weighted, states, settings),
   );
   const rollouts = groups.flatMap((group) => group.rollouts);
+  const scores = weighted.map((_, k) => shares.flatMap((share) => share[k]!));
   const functions = weighted.map(({ reward: { name }, weight }, k) => {
-    return { name, weight, values: shares.flatMap((share) => share[k]!) };
+    return { name, weight, values: scores[k]!.map(({ value }) => value) };
   });
   if (formatWeight > 0) {
     const values = rollouts.map(({ format }) => (format ? 1 : 0));
@@ -188,7 +215,9 @@ export async function scoreBatch(
       rewards[i]!.total += value * weight;
     }
   }
-  return { rewards, perFunction, weights };
+  addColumns(rewards, scores);
+  const metrics = Object.fromEntries(weighted.map(({ reward }, k) => [reward.name, meansOf(scores[k]!)]));
+  return { rewards, perFunction, weights, metrics };
 }
 
 function observed<T>(observe: () => Work<T>, timeoutMs: number): Promise<T> {

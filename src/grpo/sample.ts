@@ -64,6 +64,8 @@ export interface BatchRewards {
   perFunction: Record<string, Float64Array>;
   /** Weight of each reward function, by the same names. */
   weights: Record<string, number>;
+  /** By reward: the means of the numbers that it noted of completions; absent where none did. */
+  metrics?: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
 export const sampleName = ({ promptIndex, sample }: Pick<Sample, 'promptIndex' | 'sample'>) =>

@@ -65,6 +65,17 @@ export interface RunTexts {
   promptTemplate: string;
 }
 
+/** Of what a reward noted, a page shows this many characters. */
+const LONGEST_NOTE = 400;
+
+const shortColumns = (columns: StoredCompletion['columns'] = {}): ShownCompletion['columns'] =>
+  Object.fromEntries(
+    Object.entries(columns).map(([name, value]) => [
+      name,
+      typeof value === 'string' ? cutMiddle(value, LONGEST_NOTE) : value,
+    ]),
+  );
+
 /** Completions as pages show them. */
 export function shownCompletions(sources: readonly Source[], runs: readonly RunTexts[]): ShownCompletions {
   const indices = new Map<string, number>();
@@ -101,6 +112,7 @@ export function shownCompletions(sources: readonly Source[], runs: readonly RunT
         reward: total,
         parts,
         advantage,
+        columns: shortColumns(row.columns),
         finish,
       };
     }),

@@ -1,5 +1,5 @@
 /** What both pages show: imports nothing at run time, as it is part of them. */
-import type { Health, VerdictStatus } from '../base/types';
+import type { ColumnValue, Health, VerdictStatus } from '../base/types';
 
 /** What happened at a single step of a run, drawn on every time axis. */
 export interface Mark {
@@ -29,6 +29,8 @@ export interface ShownCompletion {
   reward: number | null;
   parts: Record<string, number>;
   advantage: number | null;
+  /** What rewards noted of it. */
+  columns: Readonly<Record<string, ColumnValue>>;
   finish: 'stop' | 'length' | 'cancelled';
 }
 

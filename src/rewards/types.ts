@@ -2,7 +2,7 @@
  * The interface of a reward. A reward is pure: it sees one generated batch and a snapshot of its own state;
  * only the loop advances that state, once per generated batch, with `observe`. Evaluation never does.
  */
-import type { Group, Rollout } from '../base/types';
+import type { ColumnValue, Group, Rollout } from '../base/types';
 
 export interface ObserveView {
   /** Number of optimiser updates before this batch. */
@@ -23,6 +23,10 @@ export interface RewardScore {
   value: number;
   /** Named terms that sum to `value`, for tables and metrics. */
   parts?: Record<string, number>;
+  /** Noted of this completion: columns of the table of completions (`completionsSteps`). */
+  columns?: Readonly<Record<string, ColumnValue>>;
+  /** Noted of this completion: metrics.jsonl gets the mean over the batch's completions that have the number. */
+  metrics?: Readonly<Record<string, number>>;
 }
 
 /** A reward with its parameters bound: what the loop calls. */

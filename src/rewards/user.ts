@@ -20,7 +20,10 @@ export interface UserGroup {
 }
 
 /** The reward of `rollout`, a member of `group`. */
-export type RewardFunction = (rollout: UserRollout, group: UserGroup) => number | Promise<number>;
+export type RewardFunction = (
+  rollout: UserRollout,
+  group: UserGroup,
+) => number | RewardScore | Promise<number | RewardScore>;
 
 export type RewardParameters = Readonly<Record<string, number | string | boolean>>;
 
@@ -45,7 +48,10 @@ export interface UserReward<State = unknown> {
   defaults?: RewardParameters;
   score?(rollout: UserRollout, view: UserView<State>): number | RewardScore | Promise<number | RewardScore>;
   /** All rewards of a group at once, one per completion, in order. */
-  scoreGroup?(group: UserGroup, view: UserView<State>): readonly number[] | Promise<readonly number[]>;
+  scoreGroup?(
+    group: UserGroup,
+    view: UserView<State>,
+  ): readonly (number | RewardScore)[] | Promise<readonly (number | RewardScore)[]>;
   /** The first state. Plain JSON, like whatever `observe` returns, because it goes into checkpoints. */
   initialState?(context: { maxLength: number }): State;
   /** The state after a generated batch; never called in evaluation. Must not modify `state`. */
@@ -114,8 +120,9 @@ function checkedState<State>(state: State): State {
 
 /** Calls `scoreGroup` once per group and state, and gives each completion its own number. */
 function groupScorer<State>(scoreGroup: NonNullable<UserReward<State>['scoreGroup']>) {
-  const made = new WeakMap<UserGroup, { state: State; values: Promise<readonly number[]> }>();
-  return async (rollout: UserRollout, view: UserView<State>): Promise<number> => {
+  type Values = readonly (number | RewardScore)[];
+  const made = new WeakMap<UserGroup, { state: State; values: Promise<Values> }>();
+  return async (rollout: UserRollout, view: UserView<State>): Promise<number | RewardScore> => {
     let entry = made.get(view.group);
     if (entry === undefined || entry.state !== view.state) {
       entry = { state: view.state, values: Promise.resolve(scoreGroup(view.group, view)) };
@@ -180,9 +187,7 @@ function fromObject(name: string, reward: UserReward): RewardDefinition {
 
 function fromFunction(name: string, reward: RewardFunction): RewardDefinition {
   const formula = 'a function of (rollout, group)';
-  const score = async (rollout: UserRollout, { group }: UserView<unknown>) => ({
-    value: await reward(rollout, group),
-  });
+  const score = async (rollout: UserRollout, { group }: UserView<unknown>) => reward(rollout, group);
   return {
     ...fromObject(name, { formula, score }),
     bind(parameters) {

@@ -3,7 +3,8 @@ import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { ColumnSource } from 'hyparquet-writer' with { 'resolution-mode': 'import' };
 import { badInput } from '../base/errors';
-import type { Reward, Rollout, Thinking, Verdict } from '../base/types';
+import { LAST_COLUMN, type TableColumn } from '../base/table-columns';
+import type { ColumnValue, Reward, Rollout, Thinking, Verdict } from '../base/types';
 import { parquetRows } from '../parquet';
 import { writeFileAtomic } from './atomic';
 
@@ -46,7 +47,7 @@ function rewardColumns(rows: readonly CompletionRow[]): ColumnSource[] {
 }
 
 function verdictColumns(rows: readonly TabledCompletion[]): ColumnSource[] {
-  const of = (name: string, type: Type, value: (row: TabledCompletion) => unknown) =>
+  const of = (name: TableColumn, type: Type, value: (row: TabledCompletion) => unknown) =>
     column(name, type, rows, value);
   return [
     of('prompt_index', 'INT32', (r) => r.prompt.index),
@@ -67,6 +68,20 @@ function verdictColumns(rows: readonly TabledCompletion[]): ColumnSource[] {
   ];
 }
 
+const COLUMN_TYPES: Readonly<Record<string, Type>> = { number: 'DOUBLE', boolean: 'BOOLEAN' };
+
+/** What rewards noted, last: a column of one kind of values, or of text. */
+function notedColumns(rows: readonly CompletionRow[]): ColumnSource[] {
+  const names = new Set(rows.flatMap(({ reward }) => Object.keys(reward.columns ?? {})));
+  return [...names].map((name) => {
+    const values = rows.map(({ reward }) => reward.columns?.[name] ?? null);
+    const kinds = new Set(values.filter((value) => value !== null).map((value) => typeof value));
+    const type = (kinds.size === 1 ? COLUMN_TYPES[[...kinds][0]!] : undefined) ?? 'STRING';
+    const asText = (value: ColumnValue) => (value === null ? null : String(value));
+    return { name, type, data: type === 'STRING' ? values.map(asText) : values };
+  });
+}
+
 async function writeTable(path: string, columnData: ColumnSource[]): Promise<void> {
   // The writer is an ES module, which a CommonJS build can only load with `import()`.
   const { parquetWriteBuffer } = await import('hyparquet-writer');
@@ -80,6 +95,7 @@ export function writeCompletions(path: string, step: number, rows: readonly Comp
     ...textColumns(step, rollouts),
     ...rewardColumns(rows),
     ...verdictColumns(rollouts),
+    ...notedColumns(rows),
   ]);
 }
 
@@ -112,10 +128,12 @@ export interface StoredCompletion extends Thinking, Omit<Verdict, 'fromOpenThink
   sample: number;
   /** Absent in evaluations, which have no reward. */
   scored?: StoredReward;
+  /** What rewards noted of the completion; absent if nothing. */
+  columns?: Readonly<Record<string, ColumnValue>>;
 }
 
 /** `parts` are weighted, so that they add up to `total`. */
-export interface StoredReward extends Reward {
+export interface StoredReward extends Omit<Reward, 'columns'> {
   advantage: number;
 }
 
@@ -164,6 +182,18 @@ function scored(row: Row): Pick<StoredCompletion, 'scored'> {
   };
 }
 
+const isColumnValue = (value: unknown): value is ColumnValue =>
+  ['string', 'number', 'boolean'].includes(typeof value);
+
+/** Columns of rewards that follow those of every table. */
+function noted(row: Row): Pick<StoredCompletion, 'columns'> {
+  const names = Object.keys(row);
+  const own = names.slice(names.indexOf(LAST_COLUMN) + 1);
+  if (own.length === 0) return {};
+  const values = own.map((name) => [name, isColumnValue(row[name]) ? row[name] : null] as const);
+  return { columns: Object.fromEntries(values) };
+}
+
 /** The rows of a completion table in order. @throws BAD_INPUT if the file is not one */
 export async function readCompletions(path: string): Promise<StoredCompletion[]> {
   if (!existsSync(path)) throw badInput(`There is no completion table ${path}.`);
@@ -176,6 +206,7 @@ export async function readCompletions(path: string): Promise<StoredCompletion[]>
       ...{ level: text('level'), gold: text('gold'), extracted: text('extracted') },
       ...(typeof later === 'number' && { laterThinkingTokens: later }),
       ...scored(row),
+      ...noted(row),
     });
   }
   return rows;

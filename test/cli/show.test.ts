@@ -138,6 +138,18 @@ test('of each problem a correct and a wrong completion, of median length each', 
   expect(await show(run, '--step', '10', '--sample', '2')).toContain('short of p1');
 });
 
+test('what rewards noted is beside the reward', async () => {
+  const noted = newRun();
+  const row = rowOf(0, {});
+  const columns = { overlap: 0.123456789, note: 'two\nlines', absent: null, fits: true };
+  const rows = [{ ...row, reward: { ...row.reward, columns } }];
+  await writeCompletions(join(noted, 'completions', 'step-000010.parquet'), 10, rows);
+  expect((await show(noted)).replaceAll(/\s+/g, ' ')).toContain(
+    'advantage -0.250 overlap 0.123457 note two\\nlines fits true',
+  );
+  expect(objects(await show(noted, '--json'))).toMatchObject([{ columns }]);
+});
+
 test('a problem over all steps, before and after first', async () => {
   const text = await show(run, '--problem', 'p1');
   expect(text).toMatch(

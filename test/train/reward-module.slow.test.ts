@@ -77,6 +77,17 @@ test('an object has parameters, state and metrics', async () => {
   expect(values).toEqual([3.1, 0.11, 3.12]);
 });
 
+test('what it notes of a completion comes with its value', async () => {
+  const reward = await openSource(
+    "module.exports = ({ sample }) => ({ value: 1, columns: { sample }, metrics: { 'mine/sample': sample }, more: () => 1 })",
+  );
+  expect(await reward.score(samples[2]!, view(null))).toEqual({
+    value: 1,
+    columns: { sample: 2 },
+    metrics: { 'mine/sample': 2 },
+  });
+});
+
 test('an answer that never comes is reported after the timeout, naming its sample', async () => {
   const reward = await open('silent.cjs', {}, 200);
   expect((await shown(reward))[1]).toBe('Error: no answer within 200 ms');

@@ -2,7 +2,7 @@
 import type { CompletionRow, StoredCompletion, StoredReward } from '../../run';
 import { grouped } from '../../base/text';
 import { opensThinking, partsOf } from '../../base/transcript';
-import type { Problem } from '../../base/types';
+import type { ColumnValue, Problem } from '../../base/types';
 import { printable, printableLine } from '../../base/printable';
 import type { Colors } from './colors';
 import { cutMiddle, type Keep } from './cut';
@@ -11,7 +11,7 @@ import { wrapFields, wrapHard } from './text';
 /** The problem a completion belongs to. */
 export type ShownProblem = Pick<Problem, 'id' | 'level' | 'gold' | 'question'>;
 
-type Judged = 'status' | 'extracted' | 'scored';
+type Judged = 'status' | 'extracted' | 'scored' | 'columns';
 type Measured = 'sample' | 'thinkingTokens' | 'thinkingClosed' | 'totalTokens' | 'finish';
 
 export interface ShownCompletion extends Pick<StoredCompletion, Judged | Measured> {
@@ -41,7 +41,10 @@ export const shownStored = (row: StoredCompletion): ShownCompletion => ({
 export function shownSample({ rollout, reward, advantage }: CompletionRow): ShownCompletion {
   const { verdict, prompt } = rollout;
   const { status, extracted } = verdict;
-  return { ...rollout, status, extracted, thinkOpened: prompt.thinkOpened, scored: { ...reward, advantage } };
+  const { columns, ...sum } = reward;
+  const scored = { ...sum, advantage };
+  const noted = columns && { columns };
+  return { ...rollout, status, extracted, thinkOpened: prompt.thinkOpened, scored, ...noted };
 }
 
 function verdictText({ status, extracted }: ShownCompletion): string {
@@ -67,14 +70,23 @@ function rewardText({ total, parts, advantage }: StoredReward): string[] {
   return [`reward ${total.toFixed(3)}${sum}`, `advantage ${signed(advantage)}`];
 }
 
+/** Of what a reward noted, more characters than this are not read beside a completion. */
+const LONGEST_NOTE = 80;
+
+const noteText = ([name, value]: [string, ColumnValue]): string =>
+  `${printableLine(name)} ${printableLine(typeof value === 'number' ? String(Number(value.toPrecision(6))) : String(value), LONGEST_NOTE)}`;
+
 function headline(completion: ShownCompletion): string[] {
-  const { sample, thinkingTokens, thinkingClosed, totalTokens, finish, scored } = completion;
+  const { sample, thinkingTokens, thinkingClosed, totalTokens, finish, scored, columns = {} } = completion;
   return [
     `sample ${sample}`,
     `${grouped(thinkingTokens)} of ${grouped(totalTokens)} tokens are thinking`,
     ...(thinkingClosed ? [] : ['thinking not closed']),
     ...(finish === 'length' ? ['cut off at the maximum length'] : []),
     ...(scored === undefined ? [] : rewardText(scored)),
+    ...Object.entries(columns)
+      .filter(([, value]) => value !== null)
+      .map(noteText),
   ];
 }
 

@@ -24,8 +24,13 @@ void serveCalls<ToReward>(async () => {
       }
       const group = view.batch[message.group]!;
       const rollout = group.rollouts[message.rollout]!;
-      const { value, parts } = await reward.score(rollout, { ...view, group, state });
-      return { value, ...(parts && { parts }) };
+      const { value, parts, columns, metrics } = await reward.score(rollout, { ...view, group, state });
+      return {
+        value,
+        ...(parts && { parts }),
+        ...(columns && { columns }),
+        ...(metrics && { metrics }),
+      };
     },
   };
 });

@@ -144,6 +144,9 @@ function detailOf(row: ShownCompletion, data: ShownCompletions): HTMLElement {
     factsOf(row, data),
     ...(parts.length > 0 ? [`parts: ${parts.join(', ')}`] : []),
     ...(row.advantage === null ? [] : [`advantage ${number(row.advantage)}`]),
+    ...Object.entries(row.columns).flatMap(([name, value]) =>
+      value === null ? [] : [`${name} ${typeof value === 'number' ? number(value) : value}`],
+    ),
     ...(row.finish === 'length' ? ['cut off at the limit'] : []),
   ];
   const prompt = h('div', { class: 'problem' }, problem.prompt);
