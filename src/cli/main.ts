@@ -17,6 +17,7 @@ import { printNote } from './output';
 
 /** Each name is a file in this folder that exports a `CommandModule`. In the order of README's table. */
 const COMMANDS: Readonly<Record<string, string>> = {
+  init: 'write a configuration, a judge, a reward and some rows to begin with',
   train: 'train a model with GRPO; without arguments, trains the embedded tiny model',
   sft: 'fine-tune on completions of others (supervised), as a warm start for train',
   fork: 'continue a run from a checkpoint in a new folder, with another reward or seed',

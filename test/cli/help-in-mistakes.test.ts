@@ -10,8 +10,8 @@ beforeAll(builtCli);
 afterAll(() => rmSync(folder, { recursive: true }));
 
 test.each([
-  [['nonsense', '--help'], "acoer: unknown command 'nonsense'; the commands are train, sft, "],
-  [['help', 'nonsense'], "acoer: unknown command 'nonsense'; the commands are train, sft, "],
+  [['nonsense', '--help'], "acoer: unknown command 'nonsense'; the commands are init, train, sft, "],
+  [['help', 'nonsense'], "acoer: unknown command 'nonsense'; the commands are init, train, sft, "],
   [['evla', '-h'], "acoer: unknown command 'evla'; did you mean `eval`?"],
   [['bench'], "acoer: missing required argument 'what' (what to measure: rollout, train, step); see acoer bench --help"],
   [['report'], "acoer: missing required argument 'run' (folders of runs; several are compared); see acoer report --help"],

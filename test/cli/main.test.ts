@@ -3,6 +3,7 @@ import { acoer } from '../helpers/cli';
 /** The commands in the order of README's table. */
 const COMMANDS = [
   ...[
+    'init',
     'train',
     'sft',
     'fork',
