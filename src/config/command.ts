@@ -21,7 +21,8 @@ const sameValue = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSO
 function settingsOver(preset: string, config: Config): [string, unknown][] | null {
   const base = resolveConfig([], preset);
   const entries = Object.entries(config).filter(
-    ([key, value]) => !sameValue(value, base[key as keyof Config]),
+    // Who is told of a run is nobody else's concern.
+    ([key, value]) => key !== 'notify' && !sameValue(value, base[key as keyof Config]),
   );
   // Settings are merged into a preset's maps, so an entry of the preset cannot be removed.
   const reached = mergeLayers([Object.fromEntries(entries)], preset);

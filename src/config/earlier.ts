@@ -1,5 +1,6 @@
-/** Translates settings stored by an earlier version to the current names. */
+/** Stored settings as this version reads them: by their current names, and without an address to call. */
 import { isRecord } from '../base/json';
+import { REDACTED } from './notify';
 
 /** Former top-level settings that are now parameters of one loss. */
 const OF_LOSSES = new Map<string, readonly [loss: string, parameter: string]>([
@@ -11,8 +12,15 @@ const OF_LOSSES = new Map<string, readonly [loss: string, parameter: string]>([
   ['vespoLambdaNeg', ['vespo', 'lambdaNeg']],
 ]);
 
+/** A run's folder may come from somebody else, so whatever it has as `notify` is no address. */
+const withoutAddress = (settings: Record<string, unknown>): Record<string, unknown> =>
+  typeof settings['notify'] === 'string' ? { ...settings, notify: REDACTED } : settings;
+
 /** The stored settings, those of the run's loss in `lossParams`; those of other losses had no effect. */
-export function currentSettings(stored: Readonly<Record<string, unknown>>): Record<string, unknown> {
+export const currentSettings = (stored: Readonly<Record<string, unknown>>): Record<string, unknown> =>
+  withoutAddress(withCurrentNames(stored));
+
+function withCurrentNames(stored: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const settings = Object.fromEntries(Object.entries(stored).filter(([name]) => !OF_LOSSES.has(name)));
   const lossType = stored['lossType'];
   const moved = [...OF_LOSSES].filter(([name, [loss]]) => Object.hasOwn(stored, name) && loss === lossType);

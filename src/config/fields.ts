@@ -19,6 +19,7 @@ import {
   positive,
   text,
 } from './kinds';
+import { ADDRESS, isAddress, REDACTED } from './notify';
 import { watchdogFields } from './watchdog-fields';
 
 /** PEFT's name for all linear layers but the head. */
@@ -278,10 +279,15 @@ const runFields = {
   ),
   csv: flag(false).describe('Also write the metrics as a table, metrics.csv (docs/trackers.md).'),
   sinks: orElse(z.array(text()), []).describe(
-    "JavaScript files whose default export creates a sink, which receives the run's numbers in addition to its own files (docs/trackers.md). Each runs in a thread of its own. Paths are relative to the configuration file.",
+    "Where the run's numbers go besides its own files (docs/trackers.md): wandb, or JavaScript files whose default export creates a sink. Each runs in a thread of its own. Paths are relative to the configuration file.",
   ),
   sinkTimeoutMs: orElse(positive(), 10_000).describe(
     'A sink of your own that takes longer than this for one call is left out for the rest of the run.',
+  ),
+  notify: orNull(
+    z.string().refine((text) => text === REDACTED || isAddress(text), { error: `must be ${ADDRESS}` }),
+  ).describe(
+    "Address that gets a JSON message when the run collapses, ends or fails (docs/notify.md). It is a secret: a run's files have `redacted` in its place, and a resumed run must be given it again. null: the environment variable ACOER_NOTIFY, if there is one.",
   ),
   microBatchTokens: orElse(count(), 16_384).describe(
     'Maximum tokens per forward and backward pass. Affects memory and speed, never the gradient. The run lowers it when memory runs out.',

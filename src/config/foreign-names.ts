@@ -73,7 +73,7 @@ const OLDER: Lists = {
 
 /** By the program they belong to: Unsloth, LLaMA-Factory, verl, OpenRLHF, prime-rl, Axolotl, ms-swift. */
 const OTHERS: Lists = {
-  'metrics go to metrics.jsonl, TensorBoard and `sinks` of your own (examples/ has one for Weights & Biases)':
+  'metrics go to metrics.jsonl, TensorBoard and `sinks`: wandb, or your own':
     'wandb wandb_project wandb_run_name wandb_entity use_wandb wandb_name swanlab mlflow trackio comet project_name experiment_name logger',
   'the base is not quantised':
     'qlora quantization_bit quantization_method quantization_type load_in_fp8 fp8 quantize',

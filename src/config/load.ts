@@ -5,6 +5,7 @@ import { readRegularFileSync } from '../base/regular-file';
 import { parseYaml } from '../base/yaml';
 import { isRecord } from '../base/json';
 import { isJavaScriptFile } from './pattern';
+import { isNamedSink } from './sinks';
 import type { ConfigInput } from './options.generated';
 
 type Values = Record<string, unknown>;
@@ -57,7 +58,11 @@ function withModulePaths(values: Values, folder: string): ConfigInput {
     paths['rewardModules'] = Object.fromEntries(entries);
   }
   if (typeof judge === 'string' && isJavaScriptFile(judge)) paths['judge'] = inFolder(judge);
-  if (Array.isArray(sinks)) paths['sinks'] = sinks.map(inFolder);
+  if (Array.isArray(sinks)) {
+    paths['sinks'] = sinks.map((sink) =>
+      typeof sink === 'string' && isNamedSink(sink) ? sink : inFolder(sink),
+    );
+  }
   const inPlace = (name: unknown) =>
     typeof name === 'string' && isJavaScriptFile(name) ? inFolder(name) : name;
   if (isRecord(sampler)) paths['sampler'] = { ...sampler, name: inPlace(sampler['name']) };
@@ -72,8 +77,13 @@ function splitPath(path: string): string[] {
   return ['rewardParams', keys.slice(1, -1).join('.'), keys.at(-1)!];
 }
 
+/** @param assignment shown without the address of `notify`, which is a secret */
 const badAssignment = (assignment: string, fault: string, options?: { cause: unknown }) =>
-  new AcoerError('BAD_CONFIG', `--set ${assignment}: ${fault}`, options);
+  new AcoerError(
+    'BAD_CONFIG',
+    `--set ${assignment.replace(/^\s*notify=[^]*/, 'notify=...')}: ${fault}`,
+    options,
+  );
 
 function assign(target: Values, keys: readonly string[], value: unknown, assignment: string): void {
   let place: Values = target;

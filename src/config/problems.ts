@@ -67,6 +67,9 @@ const INNER_KEYS: Readonly<Record<string, readonly string[]>> = {
   watchdogPhaseMs: PHASES,
 };
 
+/** Settings whose values no message shows. */
+const SECRETS: readonly string[] = ['notify'];
+
 /** Settings of earlier versions and what they are called now. */
 const RENAMED: Readonly<Record<string, string>> = {
   'monitor.baseSteps': 'it is now `monitor.baseGroups`, which counts groups (prompts), not batches',
@@ -105,8 +108,9 @@ export function problemsOf(
       );
     }
   }
-  const value = valueAt(input, issue.path);
-  return [{ path: pathName(issue.path), message: `${requirement(issue)}, not ${shownJson(value)}` }];
+  const path = pathName(issue.path);
+  if (SECRETS.includes(path)) return [{ path, message: requirement(issue) }];
+  return [{ path, message: `${requirement(issue)}, not ${shownJson(valueAt(input, issue.path))}` }];
 }
 
 const SHOWN_PROBLEMS = 20;

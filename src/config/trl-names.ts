@@ -163,7 +163,7 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
   run_name: differs('name', 'also names the folder'),
   report_to: differs(
     ['tensorboard', 'csv', 'sinks'],
-    'metrics.jsonl always; TensorBoard by default; examples/ has a sink for Weights & Biases',
+    'metrics.jsonl always; TensorBoard by default; `sinks: [wandb]` for Weights & Biases',
   ),
   callbacks: differs('sinks', 'told of every step; or iterate over the run that train() gives'),
   evaluation_strategy: differs('evalSteps', '0: only before and after training'),

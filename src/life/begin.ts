@@ -1,5 +1,5 @@
 /** From an opened folder to a run that is ready for its first step. */
-import { AcoerError } from '../base/errors';
+import { AcoerError, errorMessage } from '../base/errors';
 import { NO_WATCH } from '../grpo/watch';
 import { discardRunDirectory, writeJsonAtomic, type RunDirectory } from '../run';
 import type { RunOptions } from './call';
@@ -19,7 +19,12 @@ import {
 import { trackers, openSinks, type Sinks } from './sinks';
 import type { Watchdog } from './watchdog';
 
-type BeginOptions = Pick<RunOptions, 'sinks' | 'signal' | 'patience' | 'hangGraceMs' | 'exitWhenBlocked'>;
+type Held = Pick<RunOptions, 'sinks' | 'signal' | 'patience' | 'hangGraceMs' | 'exitWhenBlocked'>;
+
+interface BeginOptions extends Held {
+  /** The address that is told what becomes of the run. */
+  notify: string | null;
+}
 
 /** Tells the caller what happens and, once they are open, the sinks. */
 export class Teller<Event extends RunEvent> {
@@ -59,7 +64,7 @@ function leaveDirectory(directory: RunDirectory, stays: boolean): void {
 async function openOwnSinks<Settings extends LifeSettings, Inputs, Given extends Asked>(
   method: Method<Settings, Inputs, Given>,
   { directory, config, inputs, resumed }: Opening<Settings, Inputs>,
-  { sinks = [], signal }: BeginOptions,
+  { sinks = [], signal }: Held,
   warn: (message: string) => void,
 ): Promise<Sinks> {
   try {
@@ -114,8 +119,8 @@ export async function beginRun<
   const resume = resumeCommand(method, directory.path);
   const watched = { config, silences: method.silences(config), resume, graceMs, exitWhenBlocked };
   const parts = { directory, sinks, signal, patience };
-  const life = lifeOf<Event>(parts, teller.tell, watched, config.maxSteps);
-  const { watchdog, progress } = life;
+  const life = lifeOf<Event>(parts, teller.tell, watched, config.maxSteps, options.notify);
+  const { watchdog, progress, notifier } = life;
   let model: Model | null = null;
   try {
     model = await loadWatched(watchdog, () => beginning.load(life));
@@ -127,11 +132,18 @@ export async function beginRun<
     life.halt.dispose();
     await model?.close(!watchdog.abandoned);
     if (watchdog.abandoned) sinks.watch = NO_WATCH;
+    const ending = setUpError(error, signal);
+    const outcome = signal?.aborted === true ? 'interrupted' : 'failed';
+    await notifier.end(
+      outcome,
+      opening.checkpoint?.step ?? 0,
+      () => `It could not begin. ${errorMessage(ending)}`,
+    );
     await sinks.close();
     watchdog.close();
     const stays = resumed || model !== null;
-    await progress.end(!stays ? null : signal?.aborted === true ? 'interrupted' : 'failed');
+    await progress.end(stays ? outcome : null);
     leaveDirectory(directory, stays);
-    throw setUpError(error, signal);
+    throw ending;
   }
 }

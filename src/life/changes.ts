@@ -31,6 +31,7 @@ export const COMMON_EFFECTS = {
   csv: 'nothing',
   sinks: 'nothing',
   sinkTimeoutMs: 'nothing',
+  notify: 'nothing',
   watchdogMs: 'nothing',
   watchdogPhaseMs: 'nothing',
   onHang: 'nothing',

@@ -13,6 +13,8 @@ export class RunDriver<Step extends MadeStep, Summary> {
   /** The state is newer than the newest checkpoint. */
   private unsaved: boolean;
   private outcome: Outcome = 'interrupted';
+  /** What became of the run, in a sentence. */
+  private ended: () => string | Promise<string> = () => this.stopMessage();
   /** Whether a step, or the result, has been asked for. */
   begun = false;
 
@@ -77,10 +79,13 @@ export class RunDriver<Step extends MadeStep, Summary> {
       while (yield* this.steps()) this.throwIfStopping();
       const summary = await work.finish();
       this.outcome = 'finished';
+      this.ended = () => work.inWords(summary);
       return summary;
     } catch (error) {
       const ending = this.ending(error);
       if (errorCode(ending) !== 'INTERRUPTED') this.outcome = 'failed';
+      const failed = this.outcome === 'failed' ? `Failed after step ${this.step}. ` : '';
+      this.ended = () => `${failed}${errorMessage(ending)}`;
       throw ending;
     } finally {
       await this.close();
@@ -173,7 +178,8 @@ export class RunDriver<Step extends MadeStep, Summary> {
 
   /** However the run ended: saves what can be resumed and frees everything. */
   async close(): Promise<void> {
-    const { watchdog, halt, progress, sinks } = this.run;
+    const { watchdog, halt, progress, sinks, notifier } = this.run;
+    const { begun } = this;
     this.begun = true;
     halt.dispose();
     try {
@@ -188,8 +194,12 @@ export class RunDriver<Step extends MadeStep, Summary> {
       await progress.end(this.outcome);
       this.work.files.close();
       if (watchdog.abandoned) sinks.watch = NO_WATCH;
-      await sinks.close();
-      watchdog.close();
+      try {
+        if (begun) await notifier.end(this.outcome, this.step, this.ended);
+      } finally {
+        await sinks.close();
+        watchdog.close();
+      }
     }
   }
 }

@@ -1,7 +1,7 @@
 /** Names in a configuration that mean the same later and elsewhere, because a run may be resumed from another folder. */
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import type { Config } from '../config';
+import { isNamedSink, type Config } from '../config';
 import { withAbsolutePath } from '../data';
 import { readAdapterShape, readModelSpec, resolveModel, type ModelFetchOptions } from '../models';
 
@@ -20,7 +20,7 @@ export const withAbsoluteNames = <Settings extends NamedParts>(config: Settings)
   model: config.model !== 'tiny' && existsSync(config.model) ? resolve(config.model) : config.model,
   dataset: withAbsolutePath(config.dataset),
   evalDataset: config.evalDataset === null ? null : withAbsolutePath(config.evalDataset),
-  sinks: config.sinks.map((file) => resolve(file)),
+  sinks: config.sinks.map((sink) => (isNamedSink(sink) ? sink : resolve(sink))),
   adapter: config.adapter === null ? null : resolve(config.adapter),
 });
 

@@ -1,5 +1,5 @@
 /** The sinks of a run: its own, and the user's. Those that fail or are late are left out, and the run goes on. */
-import { basename } from 'node:path';
+import { basename, join } from 'node:path';
 import { badArgument, needFunction } from '../base/border';
 import { awakeTimer, isPromise, late, withinTime, withTimeout } from '../base/deadline';
 import { errorMessage } from '../base/errors';
@@ -8,7 +8,7 @@ import { NO_WATCH, type Watch } from '../grpo/watch';
 import type { RunEvent, TrainEvent } from './events';
 import { openSinkModule } from './modules/sink-module';
 import { giveTo, SINK_CALLS, type Sink, type SinkArguments, type SinkCall, type SinkSettings } from './sink';
-import type { Config } from '../config';
+import { isNamedSink, type Config } from '../config';
 import { MetricsCsv, MetricsFile, writeCompletions, type RunDirectory } from '../run';
 import { TensorBoardSink, type TensorBoardSettings } from './tensorboard';
 
@@ -182,7 +182,7 @@ export class Sinks {
 }
 
 /**
- * The sinks of a run besides its own files: objects as they are, and one made by each module of `config.sinks`.
+ * The sinks of a run besides its own files: objects as they are, and one made by each name or module of `config.sinks`.
  * @param built what the run brings itself, each with its name in messages
  * @param given the option `sinks`, if the caller gave any
  * @throws BAD_CONFIG for a module that cannot be loaded or makes no sink; the sinks made so far are closed
@@ -199,7 +199,8 @@ export async function openSinks(
   given.forEach((sink, i) => entries.push({ name: `${i + 1} of train()`, sink, keepsTime: false }));
   try {
     for (const path of modules) {
-      const module = await openSinkModule({ name: basename(path), path, run }, timeoutMs, signal);
+      const file = isNamedSink(path) ? join(__dirname, 'modules', `${path}-sink.js`) : path;
+      const module = await openSinkModule({ name: basename(path), path: file, run }, timeoutMs, signal);
       entries.push({ name: path, keepsTime: true, ...module });
     }
   } catch (error) {

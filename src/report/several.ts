@@ -35,6 +35,7 @@ const CIRCUMSTANCES = new Set([
   'device',
   'threads',
   'sinks',
+  'notify',
   'sinkTimeoutMs',
   'saveSteps',
   'keepCheckpoints',

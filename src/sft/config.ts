@@ -104,6 +104,7 @@ const watchedFields = {
   csv: train.csv,
   sinks: train.sinks,
   sinkTimeoutMs: train.sinkTimeoutMs,
+  notify: train.notify,
   watchdogMs: train.watchdogMs,
   watchdogPhaseMs: train.watchdogPhaseMs,
   onHang: train.onHang,

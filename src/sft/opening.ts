@@ -1,5 +1,5 @@
 /** Supervised fine-tuning as a method of a run: its settings and data, new or as a run has them. */
-import { mergeLayers, type ConfigInput, type Phase } from '../config';
+import { currentSettings, mergeLayers, type ConfigInput, type Phase } from '../config';
 import { badUsage } from '../base/errors';
 import type { SftSummary } from '../life/events';
 import type { Asked, Method } from '../life/method';
@@ -56,7 +56,8 @@ export const SFT: Method<SftConfig, SftInputs, SftAsked> = {
   changeable: CHANGEABLE,
   resolve: ({ settings }) => resolveSft([settings]),
   resolveOver,
-  resolveStored: ({ state }) => resolveSft([(state as { config: SftInput }).config]),
+  resolveStored: ({ state }) =>
+    resolveSft([currentSettings((state as { config: Record<string, unknown> }).config)]),
   comparesFiles: () => true,
   modules: sinkModules,
   named: ({ settings }) => settings.sinks ?? [],

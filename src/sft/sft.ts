@@ -3,6 +3,7 @@ import { memoryName } from '../data';
 import { beginRun, setUpError, Teller } from '../life/begin';
 import { checkCall, OWN_FORMS, RUN_OPTIONS, type CallForm, type RunOptions } from '../life/call';
 import type { RunDriver } from '../life/driver';
+import { apartFromAddress, nobodyTold } from '../life/notifier';
 import type { SftEvent, SftSummary } from '../life/events';
 import type { MadeStep } from '../life/method';
 import { EVALUATION_ROWS, ROWS } from '../life/names';
@@ -78,7 +79,8 @@ async function run(
   const { out, resume, onEvent } = options;
   const teller = new Teller<SftEvent>(onEvent);
   const { tell, warn } = teller;
-  const asked = askedOf(settings, options, {
+  const { settings: own, address: notify } = apartFromAddress(settings);
+  const asked = askedOf(own, options, {
     signal: loading,
     onProgress: (progress) => tell({ type: 'download', ...progress }),
     onNotice: warn,
@@ -99,8 +101,10 @@ async function run(
     const resumedStep = resumed ? (checkpoint?.step ?? 0) : null;
     const { length: examples } = inputs.examples;
     tell({ type: 'run', directory: directory.path, resumedStep, examples, steps: config.maxSteps });
+    const untold = nobodyTold(config, notify);
+    if (untold !== null) warn(untold);
   };
-  const driver = await beginRun(SFT, opening, { ...options, signal: loading }, teller, {
+  const driver = await beginRun(SFT, opening, { ...options, signal: loading, notify }, teller, {
     announce,
     load: (life) => openSftModel(opening, life, options.ignorePlan === true),
     start: startSft,

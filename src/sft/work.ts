@@ -158,6 +158,14 @@ export class SftWork implements Work<SftStep, SftSummary> {
     return summary;
   }
 
+  inWords({ run, loss, heldOut }: SftSummary): string {
+    const { before, after } = heldOut
+      ? { before: heldOut.base.loss, after: heldOut.trained.loss }
+      : { before: loss.first, after: loss.last };
+    const where = heldOut ? 'Loss on held-out examples' : 'Loss';
+    return `Finished after ${run.steps} steps. ${where} ${before.toFixed(3)} -> ${after.toFixed(3)}.`;
+  }
+
   advice(code: string): string | null {
     if (code !== 'WRITE_FAILED' && code !== 'OUT_OF_MEMORY' && code !== 'NOT_FINITE') return null;
     return `to go on: ${resumeCommand(SFT, this.run.directory.path)}`;

@@ -9,6 +9,7 @@ import { closedRun, openedRun } from '../life/open-runs';
 import { openModel } from './opened';
 import { givenOptions, type TrainOptions, type TrainSettings, plainParts } from './options';
 import { beginRun, setUpError, Teller } from '../life/begin';
+import { apartFromAddress, nobodyTold } from '../life/notifier';
 import type { RunDriver } from '../life/driver';
 import { resumeCommand } from '../life/method';
 import { openNew, openResumed } from '../life/opening';
@@ -125,7 +126,8 @@ export async function train(settings: TrainSettings = {}, given: TrainOptions = 
     onNotice: warn,
   };
   const parts = { tokenizer, trainData, evalData, ...plain.parts };
-  const asked = { settings: { ...settings, ...plain.settings }, parts, fetching, acceptChanged, trust };
+  const { settings: own, address: notify } = apartFromAddress(settings);
+  const asked = { settings: { ...own, ...plain.settings }, parts, fetching, acceptChanged, trust };
   const finished = resume === undefined ? null : finishedRun(resume, asked);
   if (finished !== null) {
     warn(`${resume} has made all of its ${finished.config.maxSteps} steps: nothing is left to do.`);
@@ -138,10 +140,12 @@ export async function train(settings: TrainSettings = {}, given: TrainOptions = 
     const resumedStep = resumed ? (checkpoint?.step ?? 0) : null;
     tell({ type: 'run', directory: directory.path, config, resumedStep });
     warnings.forEach(warn);
+    const untold = nobodyTold(config, notify);
+    if (untold !== null) warn(untold);
     const change = opening.accepted.find(({ step }) => step === resumedStep);
     if (change !== undefined) tell({ type: 'accepted', change });
   };
-  const driver = await beginRun(GRPO, opening, options, teller, {
+  const driver = await beginRun(GRPO, opening, { ...options, notify }, teller, {
     announce,
     load: ({ watchdog }) => openModel(opening, watchdog, { ...options, warn }),
     start: (run) => startWork({ ...opening, ...run }),

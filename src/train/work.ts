@@ -1,5 +1,6 @@
 /** GRPO at work: steps of the loop, evaluations, the collapse guard, and what follows from a step. */
 import { AcoerError, errorCode, errorMessage } from '../base/errors';
+import { percent } from '../base/text';
 import { trainSteps } from '../grpo/loop';
 import type { LoopStep } from '../grpo/step';
 import { evaluationMetrics, type EvalPhase, type Evaluation, type RunSummary } from '../life/events';
@@ -7,7 +8,13 @@ import { isDue, type Next, type Work } from '../life/method';
 import { loadedEvent } from '../life/policy';
 import { otherMaker } from '../life/identity';
 import type { Engine } from '../engine/types';
-import { completeRollbacks, findCheckpoint, recordRollback, type StoredCheckpoint } from '../run';
+import {
+  completeRollbacks,
+  findCheckpoint,
+  readSoundMetrics,
+  recordRollback,
+  type StoredCheckpoint,
+} from '../run';
 import { afterStep } from './after-step';
 import { betterOf, evaluatePolicy, type EvaluationContext } from './evaluation';
 import { TrainFiles } from './files';
@@ -16,6 +23,7 @@ import { NoSignal } from './no-signal';
 import type { Opened } from './opened';
 import { forkCommand } from './resume';
 import { restoreRun, startState, lacksIdentity, startsMonitorOver, storedPart, type RunState } from './state';
+import { runVerdict } from './verdict';
 
 export class GrpoWork implements Work<LoopStep, RunSummary> {
   readonly files: TrainFiles;
@@ -183,6 +191,16 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
     return watch.phase(base ? 'baseEvaluation' : 'evaluation', () =>
       evaluatePolicy(context, base ? reference : policy, phase, halt.waiting),
     );
+  }
+
+  async inWords(summary: RunSummary): Promise<string> {
+    const begin = `Finished after ${summary.run.steps} steps.`;
+    const verdict = runVerdict(summary, await readSoundMetrics(this.run.directory.metrics()));
+    if (verdict === null) return begin;
+    const { sentence, thinking, sampled, greedy } = verdict;
+    const change = sampled ?? greedy;
+    const accuracy = change && `, accuracy ${percent(change.before)} -> ${percent(change.after)}`;
+    return `${begin} ${sentence} Thinking ${thinking.before.toFixed(1)} -> ${thinking.after.toFixed(1)} tokens${accuracy ?? ''}.`;
   }
 
   advice(code: string): string | null {

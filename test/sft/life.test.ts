@@ -8,6 +8,7 @@ import { sft, type SftEvent } from '../../src/sft';
 import type * as Library from '../../src/index';
 import { builtCli } from '../helpers/cli';
 import { untimedFiles } from '../helpers/run-files';
+import { ToldServer } from '../helpers/told-server';
 import { asSftCall, type GivenSft } from '../helpers/given';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-sft-life-'));
@@ -92,4 +93,20 @@ test('sinks in files run in threads; a run that names one that nobody named need
   });
   await sft({ maxSteps: 3 }, { ...resume, trust: true });
   expect(readMetrics(join(run.out!, 'metrics.jsonl'))).toHaveLength(3);
+});
+
+test('an address is told how it ended, and is in none of its files', async () => {
+  for (const name of ['HTTP_PROXY', 'http_proxy', 'ACOER_NOTIFY']) delete process.env[name];
+  const server = await new ToldServer().start();
+  const mark = 'T0PSECRET';
+  await sft(...asSftCall(settings('told', { notify: server.url(mark) })));
+  await server.stop();
+  expect(server.told).toMatchObject([{ event: 'finished', run: 'told', step: 3, maxSteps: 3 }]);
+  expect(server.told[0]!.text).toMatch(/^told: Finished after 3 steps\. Loss [\d.]+ -> [\d.]+\.$/);
+  const files = readdirSync(join(root, 'told'), { recursive: true, withFileTypes: true });
+  const paths = files.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  expect(paths.filter((path) => readFileSync(path).includes(mark))).toEqual([]);
+  expect(JSON.parse(readFileSync(join(root, 'told', 'config.json'), 'utf8'))).toMatchObject({
+    notify: 'redacted',
+  });
 });

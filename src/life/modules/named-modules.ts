@@ -6,6 +6,7 @@
 import { realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
+import { isNamedSink } from '../../config';
 import { type AcoerError, badInput, badUsage, whyUnreadable, whyUnwritten } from '../../base/errors';
 import { isRecord } from '../../base/json';
 import { readRegularFileSync } from '../../base/regular-file';
@@ -30,6 +31,8 @@ interface Placed {
 }
 
 async function placed(module: UserModule): Promise<Placed> {
+  // Of our own code only the name counts: it has no place, and a new version of it is no other choice.
+  if (module.kind === 'sink' && isNamedSink(module.path)) return { path: module.path, sha256: '' };
   const real = realpathSync(module.path);
   const own = await moduleFingerprints([{ ...module, name: '', path: real }]);
   const files = Object.entries(own).sort(([a], [b]) => (a < b ? -1 : 1));

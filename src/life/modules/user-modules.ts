@@ -14,6 +14,7 @@ export interface UserModule {
   kind: 'judge' | 'reward' | 'sampler' | 'sink';
   /** A reward's name. */
   name?: string;
+  /** Of a sink that is named, such as wandb, its name. */
   path: string;
 }
 

@@ -1,9 +1,9 @@
 /**
- * examples/wandb.mjs, unchanged, with the built package and a stand-in for wandb that keeps the service's rule: a
- * run never goes back to an earlier step.
+ * The sink `wandb` of the built package, with a stand-in for wandb that keeps the service's rule: a run never goes back
+ * to an earlier step. Where the Python package is installed, with that as well, offline.
  */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { readMetrics } from '../../src/run';
@@ -40,7 +40,7 @@ interface Session {
 
 const SMALL = ['evalProblems=0', 'evalSampledProblems=0', 'promptsPerStep=2', 'maxCompletionLength=48'];
 const sets = (...settings: string[]) => settings.flatMap((setting) => ['--set', setting]);
-const SINK = `sinks=["${join(ROOT, 'examples', 'wandb.mjs')}"]`;
+const SINK = 'sinks=[wandb]';
 
 function acoer(words: string[], path: string, env: Record<string, string> = {}) {
   return spawnSync(process.execPath, [join(ROOT, 'dist', 'cli', 'main.js'), 'train', ...words], {
@@ -103,19 +103,42 @@ test('after a rollback another wandb run of the group has every step of the run'
   expect(new Set(ids).size).toBe(1);
 });
 
-test.each([
-  ['that fails at once', '#!/bin/sh\necho no wandb here >&2\nexit 1\n'],
-  ['that is missing', null],
-])('a Python %s does not end the run', (name, source) => {
+test.each<[string, string | null, RegExp]>([
+  [
+    'that fails at once',
+    '#!/bin/sh\necho "no wandb here" >> "$LOG"\nexit 3\n',
+    /Sink wandb failed at \w+ and gets nothing more: Python ended with 3: no wandb here \(.*wandb\.log\)/,
+  ],
+  [
+    'that is missing',
+    null,
+    /Sink wandb failed at rewind and gets nothing more: there is no python3; .*pip install wandb/,
+  ],
+])('a Python %s does not end the run, and why is said once', (name, source, warning) => {
   const out = join(root, name.replaceAll(' ', '-'));
   // Without an own python3 the path is empty, so that none is found.
   const path = source === null ? join(root, 'empty') : python(`${name.replaceAll(' ', '-')}-bin`, source);
-  const env: Record<string, string> = source === null ? { PATH: path } : {};
-  const { status } = acoer(['--out', out, ...sets(SINK, 'maxSteps=2', ...SMALL)], path, env);
+  const env: Record<string, string> = { LOG: join(out, 'wandb.log'), ...(source === null && { PATH: path }) };
+  const { status, stderr } = acoer(['--out', out, ...sets(SINK, 'maxSteps=2', ...SMALL)], path, env);
   expect(status).toBe(0);
   expect(readMetrics(join(out, 'metrics.jsonl'))).toHaveLength(2);
-  const why = source === null ? 'spawn python3 ENOENT' : 'no wandb here';
-  expect(readFileSync(join(out, 'wandb.log'), 'utf8')).toContain(why);
+  expect(stderr.match(/Sink wandb failed/g)).toHaveLength(1);
+  expect(stderr).toMatch(warning);
+});
+
+test("somebody else's run that names it is not continued without --trust", () => {
+  const [record, out] = [join(root, 'foreign.jsonl'), join(root, 'foreign')];
+  const path = python('foreign-bin', STAND_IN);
+  expect(acoer(['--out', out, ...sets('maxSteps=1', ...SMALL)], path).status).toBe(0);
+  const config = join(out, 'config.json');
+  writeFileSync(config, readFileSync(config, 'utf8').replace('"sinks": []', '"sinks": ["wandb"]'));
+  const env = { RECORD: record, XDG_STATE_HOME: join(root, 'nobody') };
+  const { status, stderr } = acoer(['--resume', out, ...sets('maxSteps=2')], path, env);
+  expect(status).toBe(2);
+  expect(stderr).toContain('names the sink wandb, code that would run with your rights');
+  expect(existsSync(record)).toBe(false);
+  expect(acoer(['--resume', out, '--trust', ...sets('maxSteps=2')], path, env).status).toBe(0);
+  expect(acoer(['--resume', out, ...sets('maxSteps=3')], path, env).status).toBe(0);
 });
 
 const hasPython = spawnSync('python3', ['--version']).status === 0;
@@ -136,6 +159,41 @@ def init(*, project, name, group, id, resume, config, dir, allow_val_change):
     return Run([project, group, id, resume, dir])
 `;
 
+/**
+ * Reads what wandb has written for a later `wandb sync`: its own messages in a log of LevelDB's form, blocks of 32 KB
+ * with pieces of records (checksum, length, and whether it is whole 1, the first 2, a middle 3 or the last 4).
+ */
+const READER = `
+import glob, json, struct, sys
+from wandb.proto import wandb_internal_pb2
+
+def records(data):
+    place, parts = 7, b""
+    while place + 7 <= len(data):
+        if 32768 - place % 32768 < 7:
+            place += 32768 - place % 32768
+            continue
+        _, length, kind = struct.unpack_from("<IHB", data, place)
+        parts += data[place + 7 : place + 7 + length]
+        place += 7 + length
+        if kind in (1, 4):
+            yield parts
+            parts = b""
+
+for path in sorted(glob.glob(sys.argv[1] + "/wandb/offline-run-*/*.wandb")):
+    found = {"id": None, "group": None, "steps": [], "rewards": []}
+    for data in records(open(path, "rb").read()):
+        record = wandb_internal_pb2.Record()
+        record.ParseFromString(data)
+        if record.HasField("run"):
+            found["id"], found["group"] = record.run.run_id, record.run.run_group
+        if record.HasField("history"):
+            items = {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
+            found["steps"].append(items["_step"])
+            found["rewards"].append(items["train/reward"])
+    print(json.dumps(found))
+`;
+
 needs('python3', hasPython).test('its Python lines call wandb with what it takes', () => {
   const [record, out] = [join(root, 'python.json'), join(root, 'python')];
   mkdirSync(join(root, 'modules'));
@@ -148,3 +206,19 @@ needs('python3', hasPython).test('its Python lines call wandb with what it takes
   expect(init).toEqual(['acoer', id, `${id}-0`, 'allow', out]);
   expect(points.map(([step]) => step)).toEqual([1, 2]);
 });
+
+const hasWandb = spawnSync('python3', ['-c', 'import wandb']).status === 0;
+
+needs('wandb (pip)', hasWandb).test('the real package, offline, has every step of the run and its id', () => {
+  const out = join(root, 'real');
+  const env = { WANDB_MODE: 'offline', WANDB_SILENT: 'true' };
+  const slow = 'sinkTimeoutMs=120000';
+  expect(acoer(['--out', out, ...sets(SINK, slow, 'maxSteps=2', ...SMALL)], '', env).status).toBe(0);
+  expect(acoer(['--resume', out, ...sets('maxSteps=3')], '', env).status).toBe(0);
+  const { stdout } = spawnSync('python3', ['-c', READER, out], { encoding: 'utf8' });
+  const sessions = stdout.trim().split('\n').map((line) => JSON.parse(line) as { id: string; group: string; steps: number[]; rewards: number[] });
+  const id = readFileSync(join(out, 'wandb-id'), 'utf8');
+  expect(sessions.map(({ steps }) => steps)).toEqual([[1, 2], [1, 2, 3]]);
+  expect(sessions.map((one) => [one.id, one.group])).toEqual(Array(2).fill([`${id}-0`, id]));
+  expect(sessions[1]!.rewards).toEqual(readMetrics(join(out, 'metrics.jsonl')).map(({ reward }) => reward));
+}); // prettier-ignore
