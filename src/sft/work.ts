@@ -163,7 +163,7 @@ export class SftWork implements Work<SftStep, SftSummary> {
       ? { before: heldOut.base.loss, after: heldOut.trained.loss }
       : { before: loss.first, after: loss.last };
     const where = heldOut ? 'Loss on held-out examples' : 'Loss';
-    return `Finished after ${run.steps} steps. ${where} ${before.toFixed(3)} -> ${after.toFixed(3)}.`;
+    return `Finished after step ${run.steps}. ${where} ${before.toFixed(3)} -> ${after.toFixed(3)}.`;
   }
 
   advice(code: string): string | null {

@@ -194,7 +194,7 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
   }
 
   async inWords(summary: RunSummary): Promise<string> {
-    const begin = `Finished after ${summary.run.steps} steps.`;
+    const begin = `Finished after step ${summary.run.steps}.`;
     const verdict = runVerdict(summary, await readSoundMetrics(this.run.directory.metrics()));
     if (verdict === null) return begin;
     const { sentence, thinking, sampled, greedy } = verdict;

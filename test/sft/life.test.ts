@@ -102,7 +102,7 @@ test('an address is told how it ended, and is in none of its files', async () =>
   await sft(...asSftCall(settings('told', { notify: server.url(mark) })));
   await server.stop();
   expect(server.told).toMatchObject([{ event: 'finished', run: 'told', step: 3, maxSteps: 3 }]);
-  expect(server.told[0]!.text).toMatch(/^told: Finished after 3 steps\. Loss [\d.]+ -> [\d.]+\.$/);
+  expect(server.told[0]!.text).toMatch(/^told: Finished after step 3\. Loss [\d.]+ -> [\d.]+\.$/);
   const files = readdirSync(join(root, 'told'), { recursive: true, withFileTypes: true });
   const paths = files.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
   expect(paths.filter((path) => readFileSync(path).includes(mark))).toEqual([]);

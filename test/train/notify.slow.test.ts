@@ -77,7 +77,7 @@ test('a collapse and the end are told in this order, each in a sentence and in f
   expect(end).toMatchObject({ event: 'finished', run: name, step: 20 });
   expect(end.text).toMatch(
     new RegExp(
-      `^${name}: Finished after 20 steps\\. .+\\. Thinking [\\d.]+ -> [\\d.]+ tokens, accuracy [\\d.]+% -> [\\d.]+%\\.$`,
+      `^${name}: Finished after step 20\\. .+\\. Thinking [\\d.]+ -> [\\d.]+ tokens, accuracy [\\d.]+% -> [\\d.]+%\\.$`,
     ),
   );
   for (const { text, content, time } of server.told) {
@@ -174,6 +174,7 @@ test("an address that stands in somebody else's run is never called, nor kept", 
 test('the address of the environment serves runs whose settings name none', async () => {
   process.env.ACOER_NOTIFY = server.url(`environment/${MARK}`);
   const { out } = await run(short);
+  expect(readFileSync(join(out, 'config.json'), 'utf8')).toContain('"notify": "redacted"');
   await run({ ...short, notify: server.url(`setting/${MARK}`) });
   expect(server.told.map(({ path }) => path)).toEqual([`/environment/${MARK}`, `/setting/${MARK}`]);
   expect(marked(out)).toEqual([]);
