@@ -1,4 +1,4 @@
-/** The npm package: it contains every page that its pages link to, and the changelog has its version. */
+/** The npm package: what it contains and leaves out, where its pages lead, and that the changelog has its version. */
 import { spawnSync } from 'node:child_process';
 import {
   existsSync,
@@ -26,7 +26,15 @@ function packed(): Set<string> {
   return new Set(first!.files.map(({ path }) => path));
 }
 
-test('links in packed pages lead to packed files', () => {
+/** What only those who change acoer read: they have the repository. */
+const RECORDS = /^docs\/(decisions|log|measurements)(\/|$)/;
+
+test('records of the work, maps of sources that are not there and developers’ scripts are left out', () => {
+  const needless = [RECORDS, /\.map$/, /^scripts\/lib\/(fuzz-|study|elf|random)/, /\.(o|a|node)$/];
+  expect([...packed()].filter((path) => needless.some((pattern) => pattern.test(path)))).toEqual([]);
+});
+
+test('links in packed pages lead to packed files, or to records in the repository', () => {
   const paths = packed();
   const pages = [...paths].filter((path) => path.endsWith('.md') && !path.startsWith('dist/'));
   expect(pages).toEqual(
@@ -37,6 +45,7 @@ test('links in packed pages lead to packed files', () => {
     [...read(page).matchAll(/\]\((?!https?:|#|mailto:)([^)#\s]+)[^)]*\)/g)]
       .map(([, target]) => normalize(join(dirname(page), target!)).replace(/\/$/, ''))
       .filter((target) => !paths.has(target) && !folders.has(target))
+      .filter((target) => !(RECORDS.test(target) && existsSync(join(ROOT, target))))
       .map((target) => `${page} -> ${target}${existsSync(join(ROOT, target)) ? ' (not packed)' : ''}`),
   );
   expect(dead).toEqual([]);

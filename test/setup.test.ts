@@ -190,6 +190,20 @@ describe('the search', () => {
     expect(forDriver('580.65.06', 'cu132')).toBe('cu132');
   });
 
+  test('with a prebuilt engine only the libtorch that it is for serves, unless LIBTORCH names one', () => {
+    const { env, cached } = machine('2.12.0');
+    const notes: string[] = [];
+    const wanted = { ...cpu, version: lib.pins.flavours.cpu!.version };
+    expect(lib.findLibtorch(env, wanted, (line) => notes.push(line))?.root).toBe(join(cached, 'torch'));
+    expect(notes).toEqual([
+      expect.stringMatching(/skipping .*: it is 2\.12\.0, and the prebuilt engine is for 2\.13\.0$/),
+    ]);
+    const cuda = machine(wanted.version, 'cu130');
+    expect(lib.findLibtorch(cuda.env, wanted)?.root).toBe(join(cuda.cached, 'torch'));
+    const own = tree('2.11.0', {});
+    expect(lib.findLibtorch({ ...env, LIBTORCH: own }, wanted)?.root).toBe(own);
+  });
+
   test('a cached folder without its manifest is not whole', () => {
     const { env, cached } = machine('2.4.0');
     expect(lib.findLibtorch({ ...env, PYTHON: 'no-python' }, cpu)).not.toBeNull();
@@ -295,7 +309,8 @@ test.each([
     '/x/acoer.node: undefined symbol: _ZN3c10',
     /libtorch has changed since the addon was built \(undefined symbol _ZN3c10/,
   ],
-  ["version `GLIBCXX_3.4.32' not found", /newer C\+\+ library/],
+  ["version `GLIBCXX_3.4.32' not found", /newer C\+\+ library .* lacks GLIBCXX_3\.4\.32: run/],
+  ["version `GLIBC_2.34' not found", /newer C library .* lacks GLIBC_2\.34: run/],
   ['something else\nat line 2', /cannot be loaded \(something else\): run/],
 ])('a load failure %s', (text, expected) => {
   expect(lib.loadProblem(text)).toMatch(expected);

@@ -3,12 +3,15 @@
 #include <ATen/Parallel.h>
 #include <pthread.h>
 
+#include <chrono>
 #include <set>
 
 #include "session.h"
 
 namespace acoer {
 namespace {
+
+constexpr std::chrono::hours kLongWait{1};
 
 // Never destroyed: they are used while the process ends.
 std::mutex& liveMutex() {
@@ -55,7 +58,8 @@ bool EngineThread::next(Job& job) {
   std::unique_lock lock(mutex_);
   running_.reset();
   runningNumber_ = 0;
-  wake_.wait(lock, [this] { return closed_ || !waiting_.empty(); });
+  // Not wait(): from GCC 12 on it needs a libstdc++ that RHEL 9 does not have (decision 261).
+  while (!closed_ && waiting_.empty()) wake_.wait_for(lock, kLongWait);
   if (waiting_.empty()) return false;
   job = std::move(waiting_.front());
   waiting_.pop_front();

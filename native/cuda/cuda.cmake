@@ -53,7 +53,8 @@ target_link_libraries(acoer_cuda PRIVATE torch_c10_cuda torch_c10)
 # libtorch finds NVIDIA's libraries itself, at run time.
 target_link_options(acoer_cuda PRIVATE -Wl,--allow-shlib-undefined)
 if(ACOER_ADDON)
-  set_target_properties(acoer_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${ACOER_OUT}")
+  set_target_properties(acoer_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${ACOER_OUT}"
+    BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "\$ORIGIN/libtorch")
 else()
   set_target_properties(acoer_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
 endif()

@@ -1,18 +1,28 @@
 /** Builds acoer.node and lock.node with cmake-js; CMake and Ninja decide what is out of date. */
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { availableParallelism, totalmem } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { diskFull, SetupError } from './errors.mjs';
 import { fingerprint } from './inspect.mjs';
 import { compileProgress, say } from './log.mjs';
-import { addonFile, buildTree, lockAddonFile, packageRoot, setupCommand, stateFile } from './paths.mjs';
+import {
+  addonFile,
+  buildTree,
+  inCheckout,
+  lockAddonFile,
+  makeFolders,
+  packageRoot,
+  setupCommand,
+  stateFile,
+} from './paths.mjs';
 import { stream } from './run.mjs';
 import { checkCompiler, requireBuildTools } from './tools.mjs';
 
 /**
- * @typedef {{root: string, version: string, flavour: string, fingerprint: string, askedFlavour: string |
- * null}} SetupState What the addon was built against; `askedFlavour` is remembered for the next set-up.
+ * @typedef {{root: string, version: string, flavour: string, fingerprint: string, askedFlavour: string | null,
+ * prebuilt: string | null}} SetupState What the addon was built against; `askedFlavour` is remembered for the next
+ * set-up, `prebuilt` is the package that the addon is from.
  */
 
 /** @returns {SetupState | null} */
@@ -23,6 +33,14 @@ export function readState() {
   } catch {
     return null; // left by a set-up that was killed while writing
   }
+}
+
+/** @param {import('./find.mjs').FoundLibtorch} libtorch @param {string | null} askedFlavour @param {string | null} prebuilt */
+export function writeState({ root, version, flavour }, askedFlavour, prebuilt) {
+  /** @type {SetupState} */
+  const state = { root, version, flavour, fingerprint: fingerprint(root), askedFlavour, prebuilt };
+  makeFolders(dirname(stateFile));
+  writeFileSync(stateFile, `${JSON.stringify(state, null, 2)}\n`);
 }
 
 const BYTES_PER_COMPILER = 1.6e9; // measured: 0.7 to 1.3 GB for a file that includes ATen
@@ -86,29 +104,53 @@ function cacheValue(name) {
   return new RegExp(`^${name}:[A-Z]+=(.*)$`, 'm').exec(readFileSync(file, 'utf8'))?.[1] ?? null;
 }
 
+/** Whether the last set-up was for this libtorch, as it is now. @param {import('./find.mjs').FoundLibtorch} libtorch */
+function isStateOf({ root }) {
+  const state = readState();
+  return state?.root === root && state.fingerprint === fingerprint(root);
+}
+
 /**
  * Whether CMake's tree belongs to this libtorch and place. If not, it is recreated: Ninja would not notice
  * all headers that became another version under the same path.
  * @param {import('./find.mjs').FoundLibtorch} libtorch
  */
-function isTreeOf(libtorch) {
-  const state = readState();
-  return (
-    cacheValue('CMAKE_HOME_DIRECTORY') === join(packageRoot, 'native') &&
-    cacheValue('LIBTORCH') === libtorch.root &&
-    state?.root === libtorch.root &&
-    state.fingerprint === fingerprint(libtorch.root)
-  );
+const isTreeOf = (libtorch) =>
+  cacheValue('CMAKE_HOME_DIRECTORY') === join(packageRoot, 'native') &&
+  cacheValue('LIBTORCH') === libtorch.root &&
+  isStateOf(libtorch);
+
+/**
+ * Whether an installed package was built for this libtorch: its objects were then removed, CMake's cache with them.
+ * @param {import('./find.mjs').FoundLibtorch} libtorch
+ */
+const isFinished = (libtorch) =>
+  !inCheckout() &&
+  cacheValue('LIBTORCH') === null &&
+  [addonFile, lockAddonFile].every((file) => existsSync(file)) &&
+  isStateOf(libtorch) &&
+  !readState()?.prebuilt;
+
+/** Objects are for building again after an edit; in somebody's project nobody edits. */
+export function removeObjects() {
+  if (inCheckout()) return;
+  for (const name of readdirSync(buildTree)) {
+    if (name !== basename(stateFile)) rmSync(join(buildTree, name), { recursive: true });
+  }
 }
 
 /**
  * @param {import('./find.mjs').FoundLibtorch} libtorch
  * @param {string | null} askedFlavour
  * @param {NodeJS.ProcessEnv} env
- * @returns {Promise<{elapsedMs: number}>}
  */
 export async function buildAddon(libtorch, askedFlavour, env) {
   const startMs = Date.now();
+  if (isFinished(libtorch)) {
+    writeState(libtorch, askedFlavour, null);
+    say(`${addonFile} is up to date`);
+    return;
+  }
   requireBuildTools(env);
   const jobs = Number(env.ACOER_JOBS) || compileJobs();
   if (!isTreeOf(libtorch)) {
@@ -118,16 +160,12 @@ export async function buildAddon(libtorch, askedFlavour, env) {
     );
     await configure(libtorch.root, env);
   }
-  const { root, version, flavour } = libtorch;
-  const state = { root, version, flavour, fingerprint: fingerprint(root), askedFlavour };
-  writeFileSync(stateFile, `${JSON.stringify(state, null, 2)}\n`);
+  writeState(libtorch, askedFlavour, null);
   await compile(jobs, env);
   const missing = [addonFile, lockAddonFile].find((file) => !existsSync(file));
   if (missing !== undefined)
     throw new SetupError(
       `the build succeeded but produced no ${missing}: remove ${buildTree} and run \`${setupCommand()}\`.`,
     );
-  const elapsedMs = Date.now() - startMs;
-  say(`${addonFile} is up to date (${(elapsedMs / 1000).toFixed(1)} s)`);
-  return { elapsedMs };
+  say(`${addonFile} is up to date (${((Date.now() - startMs) / 1000).toFixed(1)} s)`);
 }

@@ -21,6 +21,13 @@ function gpuRows({ name, memoryBytes, computeCapability, kernels }) {
   return kernels === null ? [card] : [card, ['kernels', kernels]];
 }
 
+/** @param {import('./doctor.mjs').Report['addon']} addon */
+function addonLine({ state, prebuilt, build }) {
+  if (build === null) return state;
+  const cuda = build.cuda ? `, CUDA ${build.cuda}` : '';
+  return `${state}, ${prebuilt === null ? 'built here' : `from ${prebuilt}`} for libtorch ${build.libtorch}${cuda}`;
+}
+
 /** @param {import('./doctor.mjs').Report} report @returns {[string, string][]} */
 function rows(report) {
   const { libtorch, cpu, memory, nvidia, addon, cache } = report;
@@ -43,12 +50,7 @@ function rows(report) {
       'cache',
       `${cache.folder}: ${cache.libtorch.join(', ') || 'empty'}; ${formatBytes(cache.freeBytes)} free`,
     ],
-    [
-      'addon',
-      addon.build
-        ? `${addon.state}, built for libtorch ${addon.build.libtorch}${addon.build.cuda ? `, CUDA ${addon.build.cuda}` : ''}`
-        : addon.state,
-    ],
+    ['addon', addonLine(addon)],
     ['CUDA object', nvidia.cudaObject ? 'built' : 'not built (needed only for memoryLimitBytes on a GPU)'],
     ...addon.devices.map((device) => /** @type {[string, string]} */ (['device', deviceLine(device)])),
   ];

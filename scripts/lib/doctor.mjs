@@ -11,7 +11,7 @@ import { addonFile, cacheFolder, cudaObjectFile, packageRoot, setupCommand } fro
 import { probeAddon } from './probe.mjs';
 import { capture, which } from './run.mjs';
 import * as tools from './tools.mjs';
-import { wantedFlavour } from './setup.mjs';
+import { wantedLibtorch } from './setup.mjs';
 
 /**
  * @typedef {{name: string, memoryBytes: number, computeCapability: string | null, kernels: string | null}} Gpu
@@ -24,12 +24,13 @@ import { wantedFlavour } from './setup.mjs';
  *   libtorch: {wanted: string, why: string, found: import('./find.mjs').FoundLibtorch | null},
  *   cache: {folder: string, freeBytes: number, libtorch: string[]},
  *   nvidia: {driver: string | null, gpus: Gpu[], nvcc: string | null, cudaObject: boolean},
- *   addon: {file: string, state: 'ok' | 'missing' | 'stale' | 'broken',
+ *   addon: {file: string, state: 'ok' | 'missing' | 'stale' | 'broken', prebuilt: string | null,
  *     build: import('./probe.mjs').AddonFacts['build'] | null,
  *     devices: import('./probe.mjs').DeviceFacts[]},
  *   problems: string[], notes: string[],
  * }} Report
- * `problems` stop acoer from running here, `notes` do not; each is a sentence with the command that fixes it.
+ * `addon.prebuilt`: the package that the addon is from; null: it was built here. `problems` stop acoer from running
+ * here, `notes` do not; each is a sentence with the command that fixes it.
  */
 
 /** @param {string} file */
@@ -105,12 +106,12 @@ function nvidiaFacts(env, driver, notes) {
  * @returns {Report['addon']}
  */
 function addonFacts(env, withCuda, problems) {
-  const nothing = { file: addonFile, build: null, devices: [] };
+  const state = readState();
+  const nothing = { file: addonFile, prebuilt: state?.prebuilt ?? null, build: null, devices: [] };
   if (!existsSync(addonFile)) {
     problems.push(`the native addon is not built: run \`${setupCommand()}\`.`);
     return { ...nothing, state: 'missing' };
   }
-  const state = readState();
   if (state && existsSync(state.root) && fingerprint(state.root) !== state.fingerprint) {
     problems.push(
       `libtorch in ${state.root} has changed since the addon was built: run \`${setupCommand()}\`.`,
@@ -125,7 +126,7 @@ function addonFacts(env, withCuda, problems) {
   for (const device of facts.devices) {
     if (device.error) problems.push(`the device ${device.device} does not work: ${device.error}`);
   }
-  return { file: addonFile, state: 'ok', ...facts };
+  return { ...nothing, state: 'ok', ...facts };
 }
 
 /**
@@ -133,16 +134,20 @@ function addonFacts(env, withCuda, problems) {
  * @param {string | null} driver
  * @param {string[]} problems
  * @param {string[]} notes
- * @returns {Report['libtorch']}
+ * @returns {{libtorch: Report['libtorch'], compiles: boolean}} `compiles`: set-up here needs a compiler
  */
 function libtorchFacts(env, driver, problems, notes) {
+  const note = (/** @type {string} */ line) => void notes.push(`${line}.`);
+  const state = readState();
   try {
-    const { flavour, why, asked } = wantedFlavour({}, env, driver);
-    const found = findLibtorch(env, { flavour, asked }, (line) => notes.push(`${line}.`));
-    return { wanted: flavour, why, found };
+    // As the last set-up, which may have been told to compile.
+    const options = { 'from-source': state !== null && !state.prebuilt };
+    const wanted = wantedLibtorch(options, env, driver, note);
+    const libtorch = { wanted: wanted.flavour, why: wanted.why, found: findLibtorch(env, wanted, note) };
+    return { libtorch, compiles: wanted.prebuilt === null };
   } catch (error) {
     problems.push(messageOf(error)); // a bad LIBTORCH or flavour
-    return { wanted: 'unknown', why: 'see the problems', found: null };
+    return { libtorch: { wanted: 'unknown', why: 'see the problems', found: null }, compiles: true };
   }
 }
 
@@ -154,7 +159,7 @@ export function examine(env = process.env, driver = tools.nvidiaDriver(env)) {
   const notes = [];
   const platformProblem = tools.platformProblem();
   if (platformProblem) problems.push(platformProblem);
-  const libtorch = libtorchFacts(env, driver, problems, notes);
+  const { libtorch, compiles } = libtorchFacts(env, driver, problems, notes);
   const nvidia = nvidiaFacts(env, driver, notes);
   const built = readState();
   const cudaBuilt = built !== null && built.flavour !== 'cpu';
@@ -171,9 +176,12 @@ export function examine(env = process.env, driver = tools.nvidiaDriver(env)) {
     tools.checkPython,
     tools.checkPip,
   ].map((check) => check(env));
-  // Tools are needed only to build, not to run.
-  const toolProblems = toolReports.flatMap((tool) => tool.problem ?? []);
-  (addon.state === 'ok' ? notes : problems).push(...toolProblems);
+  // Tools are needed only to set up, not to run; for a prebuilt addon only those that fetch libtorch.
+  const isNeeded = (/** @type {string} */ name) =>
+    addon.state !== 'ok' && (compiles || (libtorch.found === null && ['python3', 'pip'].includes(name)));
+  for (const { name, problem } of toolReports) {
+    if (problem !== null) (isNeeded(name) ? problems : notes).push(problem);
+  }
   const manifest = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'));
   return {
     acoer: manifest.version,

@@ -9,7 +9,8 @@ import { pinOf } from './versions.mjs';
 
 /**
  * @typedef {import('./inspect.mjs').Libtorch & {source: string}} FoundLibtorch
- * @typedef {{flavour: string, asked: boolean}} Wanted `asked` if the user named the flavour
+ * @typedef {{flavour: string, asked: boolean, version?: string}} Wanted `asked` if the user named the flavour;
+ * `version` if no other serves, because the addon is prebuilt for it
  */
 
 /** Written last into a cached folder, so its presence means that the folder is complete. */
@@ -48,15 +49,17 @@ export function pythonTorchFolder(env) {
 const cudaMajor = (flavour) => Number(/^cu(\d+)\d$/.exec(flavour)?.[1] ?? 0);
 
 /**
- * Why a found flavour cannot serve the wanted one; empty if it can. A CUDA build also computes on the CPU, so it is
+ * Why a found libtorch cannot serve; empty if it can. A CUDA build also computes on the CPU, so it is
  * rejected only if the user asked for cpu; a CPU build is rejected if an NVIDIA driver calls for CUDA, and a build for
  * a newer CUDA than the driver's: a driver runs every minor version of its own.
- * @param {string} found @param {Wanted} wanted
+ * @param {import('./inspect.mjs').Libtorch} libtorch @param {Wanted} wanted
  */
-function whyNot(found, wanted) {
+function whyNot({ version, flavour: found }, wanted) {
+  if (wanted.version !== undefined && version !== wanted.version)
+    return `it is ${version}, and the prebuilt engine is for ${wanted.version}`;
   if (found === wanted.flavour) return '';
   const both = `it is built for ${found}, not ${wanted.flavour}`;
-  if (wanted.asked) return both;
+  if (wanted.asked || wanted.version !== undefined) return both;
   if (wanted.flavour === 'cpu') return '';
   if (found === 'cpu') return both;
   return cudaMajor(found) > cudaMajor(wanted.flavour)
@@ -78,7 +81,7 @@ function fromPython(env, wanted, note) {
     note(`skipping the Python torch in ${folder}: it ${problem}`);
     return null;
   }
-  const reason = whyNot(libtorch.flavour, wanted);
+  const reason = whyNot(libtorch, wanted);
   if (reason !== '') {
     note(`skipping the Python torch in ${folder}: ${reason}`);
     return null;

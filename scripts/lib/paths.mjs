@@ -11,11 +11,14 @@ import { SetupError, systemCode } from './errors.mjs';
 export const packageRoot = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 /** CMake's own tree. */
 export const buildTree = join(packageRoot, 'native', 'build');
-/** Where `bindings` looks; node-gyp wipes this folder before a rebuild. */
-export const addonFile = join(packageRoot, 'build', 'Release', 'acoer.node');
+/** Where the addons are loaded from; node-gyp wipes the folder above before a rebuild. */
+export const releaseFolder = join(packageRoot, 'build', 'Release');
+export const addonFile = join(releaseFolder, 'acoer.node');
 /** Locks of files; needs no libtorch. */
-export const lockAddonFile = join(packageRoot, 'build', 'Release', 'lock.node');
-export const cudaObjectFile = join(packageRoot, 'build', 'Release', 'libacoer_cuda.so');
+export const lockAddonFile = join(releaseFolder, 'lock.node');
+export const cudaObjectFile = join(releaseFolder, 'libacoer_cuda.so');
+/** The link beside the addon through which it finds libtorch. */
+export const LIBTORCH_LINK = 'libtorch';
 /** What the last set-up chose and built; in CMake's tree, which node-gyp does not wipe. */
 export const stateFile = join(packageRoot, 'native', 'build', 'acoer-setup.json');
 
@@ -49,11 +52,12 @@ export function makeFolders(path) {
   }
 }
 
+/** Whether this is a checkout, where the sources decide, and not the package in somebody's project. */
+export function inCheckout() {
+  return !packageRoot.includes(`${sep}node_modules${sep}`) && existsSync(join(packageRoot, 'src'));
+}
+
 /**
  * The command that repeats set-up: the npm script in a checkout, the bin in a project that depends on acoer.
  */
-export function setupCommand() {
-  return packageRoot.includes(`${sep}node_modules${sep}`) || !existsSync(join(packageRoot, 'src'))
-    ? 'npx acoer setup'
-    : 'npm run build';
-}
+export const setupCommand = () => (inCheckout() ? 'npm run build' : 'npx acoer setup');

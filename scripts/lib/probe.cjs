@@ -1,7 +1,7 @@
 'use strict';
 // Loads the addon, and the one for locks beside it, in a separate process, so that a broken one cannot take
 // down the caller. argv: file, devices...
-const { availableParallelism } = require('node:os');
+const { availableParallelism, constants } = require('node:os');
 const { dirname, join } = require('node:path');
 process.env.OMP_WAIT_POLICY ??= 'passive';
 
@@ -19,7 +19,11 @@ async function deviceFacts(addon, device) {
 
 async function main() {
   const [file, ...devices] = /** @type {[string, ...string[]]} */ (process.argv.slice(2));
-  const addon = require(file);
+  // At once: a function that libtorch lacks would otherwise be missed only when it is first called.
+  /** @type {{exports: any}} */
+  const loaded = { exports: {} };
+  process.dlopen(loaded, file, constants.dlopen.RTLD_NOW);
+  const addon = loaded.exports;
   require(join(dirname(file), 'lock.node'));
   const build = addon.buildInfo();
   const facts = [];

@@ -9,27 +9,34 @@ import { capture } from './run.mjs';
  * @typedef {{build: BuildFacts, devices: DeviceFacts[]}} AddonFacts
  */
 
-/** Turns the dynamic loader's error into the rest of a sentence. @param {string} text */
-export function loadProblem(text) {
-  const again = `run \`${setupCommand()}\``;
+/** What the dynamic loader's error means. @param {string} text */
+function loadReason(text) {
   const library = /(lib\S+?): cannot open shared object file/.exec(text)?.[1];
-  if (library) return `the addon needs ${library}, which no longer exists: ${again}`;
+  if (library) return `the addon needs ${library}, which no longer exists`;
   const symbol = /undefined symbol: (\S+)/.exec(text)?.[1];
   if (symbol)
-    return `libtorch has changed since the addon was built (undefined symbol ${symbol.slice(0, 60)}): ${again}`;
-  if (/GLIBCXX_|CXXABI_/.test(text)) {
-    return `the addon was built with a newer C++ library than this machine's: ${again} on this machine`;
+    return `libtorch has changed since the addon was built (undefined symbol ${symbol.slice(0, 60)})`;
+  const version = /(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+/.exec(text)?.[0];
+  if (version) {
+    const library = version.startsWith('GLIBC_') ? 'C library' : 'C++ library';
+    return `the addon was built with a newer ${library} than this machine's, which lacks ${version}`;
   }
-  return `the addon cannot be loaded (${text.trim().replace(/\n.*/s, '').slice(0, 200)}): ${again}`;
+  return `the addon cannot be loaded (${text.trim().replace(/\n.*/s, '').slice(0, 200)})`;
 }
 
+/** The same with the command that mends it. @param {string} text */
+export const loadProblem = (text) => `${loadReason(text)}: run \`${setupCommand()}\``;
+
 /**
+ * Loads the addon in a process of its own, which may crash.
  * @param {string} file @param {string[]} devices such as cpu, cuda:0 @param {NodeJS.ProcessEnv} env
- * @returns {{facts: AddonFacts, problem: null} | {facts: null, problem: string}}
+ * @returns {{facts: AddonFacts, reason: null, problem: null} | {facts: null, reason: string, problem: string}}
+ * `problem` is the reason with the command that mends it.
  */
 export function probeAddon(file, devices, env) {
   const script = join(packageRoot, 'scripts', 'lib', 'probe.cjs');
-  const result = capture(process.execPath, [script, file, ...devices], env, 120_000);
-  if (result.ok) return { facts: JSON.parse(result.stdout.trim().split('\n').at(-1) ?? ''), problem: null };
-  return { facts: null, problem: loadProblem(result.stderr || 'it ended without a message') };
+  const { ok, stdout, stderr, signal } = capture(process.execPath, [script, file, ...devices], env, 120_000);
+  if (ok) return { facts: JSON.parse(stdout.trim().split('\n').at(-1) ?? ''), reason: null, problem: null };
+  const text = signal === null ? stderr || 'it ended without a message' : `it ended with ${signal}`;
+  return { facts: null, reason: loadReason(text), problem: loadProblem(text) };
 }

@@ -25,12 +25,12 @@ export function which(name, env) {
 /**
  * Runs a quick command and returns its output.
  * @param {string} program @param {string[]} args @param {NodeJS.ProcessEnv} env @param {number} [timeoutMs]
- * @returns {{ok: boolean, stdout: string, stderr: string}}
+ * @returns {{ok: boolean, stdout: string, stderr: string, signal: string | null}}
  */
 export function capture(program, args, env, timeoutMs = 30_000) {
   const result = spawnSync(program, args, { env, encoding: 'utf8', timeout: timeoutMs });
   const stderr = result.error ? result.error.message : (result.stderr ?? '');
-  return { ok: result.status === 0, stdout: result.stdout ?? '', stderr };
+  return { ok: result.status === 0, stdout: result.stdout ?? '', stderr, signal: result.signal };
 }
 
 const TAIL_CHARS = 64_000;

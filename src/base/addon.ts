@@ -1,7 +1,8 @@
 /** Loads the native addons, and says what is wrong with one that cannot be loaded. */
+import { spawnSync } from 'node:child_process';
 import { closeSync, existsSync, fstatSync, readSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
-import bindings from 'bindings';
 import { AcoerError, errorMessage } from './errors';
 import { openRegularFileSync } from './regular-file';
 
@@ -28,12 +29,9 @@ function isCutOff(path: string): boolean {
 /** The same command fixes any missing piece. */
 const MEND = 'run: npx acoer setup';
 
-/** What is wrong with `what`, in one sentence, from what `bindings` threw. */
+/** What is wrong with `what`, in one sentence, from what loading it threw. */
 export function describeLoadFailure(what: string, file: string, error: unknown): string {
   const message = errorMessage(error);
-  if (typeof error === 'object' && error !== null && 'tries' in error) {
-    return `${what} is not built (${file} is missing); ${MEND}`;
-  }
   const library = /(lib(?:torch|c10|gomp)[^\s:]*): cannot open shared object file/.exec(message)?.[1];
   if (library !== undefined) {
     // The loader looks on in other folders, and says of one without permission only that nothing was found.
@@ -48,6 +46,25 @@ export function describeLoadFailure(what: string, file: string, error: unknown):
   return `${what} cannot be loaded (${message}); ${MEND}`;
 }
 
+/** Why the prebuilt addons were not taken, empty where there are none; undefined: not tried yet. */
+let notTaken: string | undefined;
+
+/**
+ * Where set-up never ran, as where install scripts are blocked, takes the prebuilt addons if their libtorch is here.
+ * In a process of its own, because they are tried first, and once, because that takes a second.
+ */
+function takePrebuilt(root: string): string {
+  if (notTaken !== undefined) return notTaken;
+  notTaken = '';
+  const script = join(root, 'scripts', 'setup.mjs');
+  if (!existsSync(script)) return notTaken;
+  const { stdout } = spawnSync(process.execPath, [script, '--prebuilt'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    encoding: 'utf8',
+  });
+  return (notTaken = stdout);
+}
+
 /**
  * Loads build/Release/`name`.node.
  * @param what its name in messages
@@ -56,12 +73,17 @@ export function describeLoadFailure(what: string, file: string, error: unknown):
 export function loadAddonFile(name: string, what: string): unknown {
   const root = resolve(__dirname, '..', '..');
   const file = join('build', 'Release', `${name}.node`);
+  const path = join(root, file);
+  const reason = existsSync(path) ? '' : takePrebuilt(root);
+  if (!existsSync(path)) {
+    const why = reason === '' ? `is not built (${file} is missing)` : `is not set up (${reason})`;
+    throw new AcoerError('LOAD_FAILED', `${what} ${why}; ${MEND}`);
+  }
   try {
-    const path = join(root, file);
-    if (existsSync(path) && isCutOff(path)) throw new Error('file too short');
+    if (isCutOff(path)) throw new Error('file too short');
     // A libtorch that takes the workspace of every product on a GPU anew could record no CUDA graph (decision 170).
     process.env['TORCH_CUBLAS_WORKSPACE_CACHE'] ??= '1';
-    return bindings({ bindings: name, module_root: root });
+    return createRequire(__filename)(path) as unknown;
   } catch (cause) {
     throw new AcoerError('LOAD_FAILED', describeLoadFailure(what, file, cause), { cause });
   }

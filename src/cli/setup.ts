@@ -1,4 +1,4 @@
-/** `acoer setup`: finds or fetches libtorch and builds the native addon, as `npm ci` does in a checkout. */
+/** `acoer setup`: finds or fetches libtorch and takes the prebuilt addon or builds one, as npm's install script does. */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import type { Command } from 'commander';
@@ -20,7 +20,9 @@ export function define(command: Command): void {
       '--flavour <name>',
       'cpu, cu126, cu128, cu130 or auto (CUDA if an NVIDIA driver is present); the choice is remembered',
     )
-    .action(async (flags: { flavour?: string }) => {
-      process.exitCode = await runScript(flags.flavour === undefined ? [] : ['--flavour', flags.flavour]);
+    .option('--from-source', 'compile the engine even where a prebuilt one is installed')
+    .action(async (flags: { flavour?: string; fromSource?: boolean }) => {
+      const flavour = flags.flavour === undefined ? [] : ['--flavour', flags.flavour];
+      process.exitCode = await runScript([...flavour, ...(flags.fromSource ? ['--from-source'] : [])]);
     });
 }

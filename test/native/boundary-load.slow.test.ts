@@ -3,7 +3,15 @@
  * package.
  */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 
@@ -25,7 +33,9 @@ beforeAll(() => {
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(path, code);
   }
-  mkdirSync(join(folder, 'build', 'Release'), { recursive: true });
+  const release = join(folder, 'build', 'Release');
+  mkdirSync(release, { recursive: true });
+  symlinkSync(realpathSync(join(dirname(ADDON), 'libtorch')), join(release, 'libtorch'));
 });
 
 /** What loading says with these bytes as the addon; null: no file. */
@@ -38,7 +48,7 @@ function load(addon: Buffer | null): { code?: string; message?: string; waitPoli
     const say = (value) => console.log(JSON.stringify(value));
     try { loadAddon(); say({ waitPolicy: process.env.OMP_WAIT_POLICY }); }
     catch (error) { say({ code: error.code, message: error.message }); }`;
-  const env: NodeJS.ProcessEnv = { ...process.env, NODE_OPTIONS: '', NODE_PATH: join(ROOT, 'node_modules') };
+  const env: NodeJS.ProcessEnv = { ...process.env, NODE_OPTIONS: '' };
   delete env.OMP_WAIT_POLICY;
   return JSON.parse(execFileSync(process.execPath, ['-e', script], { env, encoding: 'utf8' })) as ReturnType<
     typeof load
