@@ -66,7 +66,7 @@ function fetched(folder, spec) {
 /** Packs both packages, which compiles what is out of date. @param {string} folder @returns {string[]} the files */
 function pack(folder) {
   for (const place of [packageRoot, join(packageRoot, 'packages', 'linux-x64-cpu')]) {
-    execFileSync('npm', ['pack', '--pack-destination', folder], {
+    execFileSync('npm', ['pack', '--silent', '--pack-destination', folder], {
       cwd: place,
       stdio: ['ignore', 'ignore', 'inherit'],
     });
@@ -178,6 +178,7 @@ function check(folder, values) {
   mkdirSync(packed);
   const files = pack(packed);
   const npm = realpathSync(/** @type {string} */ (which('npm', process.env)));
+  const npmVersion = execFileSync('npm', ['--version'], { encoding: 'utf8' }).trim();
   const place = (/** @type {string} */ name) => {
     const path = join(folder, name);
     mkdirSync(path);
@@ -191,12 +192,17 @@ function check(folder, values) {
     );
   for (const node of [process.execPath, ...nodes]) {
     const version = execFileSync(node, ['--version'], { encoding: 'utf8' }).trim();
-    report(`Node ${version}, npm`, tryNpm(place(version), files, { node, npm, pnpm: null }), limit);
+    report(
+      `Node ${version}, npm ${npmVersion}`,
+      tryNpm(place(version), files, { node, npm, pnpm: null }),
+      limit,
+    );
   }
   if (values.pnpm === undefined) return;
   const pnpm = join(fetched(join(folder, 'fetched-pnpm'), `pnpm@${values.pnpm}`), 'bin', 'pnpm.cjs');
   const tools = { node: process.execPath, npm, pnpm };
-  report(`Node ${process.version}, pnpm ${values.pnpm}`, tryPnpm(place('pnpm'), files, tools), limit);
+  const exact = execFileSync(process.execPath, [pnpm, '--version'], { encoding: 'utf8' }).trim();
+  report(`Node ${process.version}, pnpm ${exact}`, tryPnpm(place('pnpm'), files, tools), limit);
 }
 
 const { values } = scriptArguments(import.meta.url, {

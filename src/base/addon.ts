@@ -76,8 +76,11 @@ export function loadAddonFile(name: string, what: string): unknown {
   const path = join(root, file);
   const reason = existsSync(path) ? '' : takePrebuilt(root);
   if (!existsSync(path)) {
-    const why = reason === '' ? `is not built (${file} is missing)` : `is not set up (${reason})`;
-    throw new AcoerError('LOAD_FAILED', `${what} ${why}; ${MEND}`);
+    const problem =
+      reason === ''
+        ? `${what} is not built (${file} is missing)`
+        : `the native engine is not set up (${reason})`;
+    throw new AcoerError('LOAD_FAILED', `${problem}; ${MEND}`);
   }
   try {
     if (isCutOff(path)) throw new Error('file too short');
