@@ -23,6 +23,7 @@ COPY --from=build /cache/acoer /cache/acoer
 COPY --from=build /packed /packed
 WORKDIR /opt/acoer
 RUN npm install --no-audit --no-fund /packed/*.tgz \
+  && npx acoer setup \
   && npm cache clean --force \
   && mkdir -p /cache/huggingface /work \
   && chown node:node /cache/huggingface /work

@@ -180,7 +180,9 @@ export function examine(env = process.env, driver = tools.nvidiaDriver(env)) {
   const isNeeded = (/** @type {string} */ name) =>
     addon.state !== 'ok' && (compiles || (libtorch.found === null && ['python3', 'pip'].includes(name)));
   for (const { name, problem } of toolReports) {
-    if (problem !== null) (isNeeded(name) ? problems : notes).push(problem);
+    if (problem === null) continue;
+    if (isNeeded(name)) problems.push(problem);
+    else if (compiles) notes.push(problem);
   }
   const manifest = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'));
   return {

@@ -17,7 +17,7 @@ import {
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { writeState } from './build.mjs';
-import { messageOf, SetupError, systemCode } from './errors.mjs';
+import { SetupError, systemCode } from './errors.mjs';
 import { buildTree, inCheckout, LIBTORCH_LINK, makeFolders, packageRoot, releaseFolder } from './paths.mjs';
 import { probeAddon } from './probe.mjs';
 
@@ -133,7 +133,7 @@ export function takePrebuilt(prebuilt, libtorch, askedFlavour, env) {
   } catch (error) {
     if (systemCode(error) === undefined) throw error;
     throw new SetupError(
-      `${packageRoot} cannot be written (${systemCode(error) ?? messageOf(error)}): run \`npx acoer setup\` as the user who owns it.`,
+      `${packageRoot} cannot be written (${systemCode(error)}): set up as the user who owns it.`,
       { cause: error },
     );
   } finally {
