@@ -1,8 +1,8 @@
 /** Loads the native addons, and says what is wrong with one that cannot be loaded. */
 import { spawnSync } from 'node:child_process';
 import { closeSync, existsSync, fstatSync, readSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
+import bindings from 'bindings';
 import { AcoerError, errorMessage } from './errors';
 import { openRegularFileSync } from './regular-file';
 
@@ -86,7 +86,7 @@ export function loadAddonFile(name: string, what: string): unknown {
     if (isCutOff(path)) throw new Error('file too short');
     // A libtorch that takes the workspace of every product on a GPU anew could record no CUDA graph (decision 170).
     process.env['TORCH_CUBLAS_WORKSPACE_CACHE'] ??= '1';
-    return createRequire(__filename)(path) as unknown;
+    return bindings({ bindings: name, module_root: root });
   } catch (cause) {
     throw new AcoerError('LOAD_FAILED', describeLoadFailure(what, file, cause), { cause });
   }

@@ -1,7 +1,7 @@
 /** `acoer export`: what a run trained, as files for other programs, each compared with the run. */
 import { type Command, Option } from 'commander';
 import { badUsage } from '../base/errors';
-import { createEngine } from '../engine/engine';
+import { createExportingEngine } from '../engine/engine';
 import {
   exactness,
   exportGguf,
@@ -67,7 +67,7 @@ async function exportCommand(run: string, flags: ExportFlags): Promise<void> {
   const { step, device, threads } = flags;
   await interruptible(async (signal) => {
     const source = await openSource(run, step ?? null, showDownload(run, signal));
-    await using engine = await createEngine({ device, threads });
+    await using engine = await createExportingEngine({ device, threads });
     const options = { signal, onPhase: printNote };
     const report: ExportReport = await (kind === 'merge'
       ? exportMerged(engine, source, { ...(target as Extract<Target, { kind: 'merge' }>), ...options })

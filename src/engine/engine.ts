@@ -12,6 +12,7 @@ import type {
   DeviceInfo,
   DeviceName,
   Dtype,
+  Engine,
   ExportingEngine,
   MachineCeilings,
   MemoryReport,
@@ -124,7 +125,7 @@ const OWN_THREADS = 4;
  * Starts an engine: one native thread on one device. Loads the addon on first use.
  * Throws LOAD_FAILED (not built), DEVICE (no such device) or BAD_ARGUMENT.
  */
-export async function createEngine(options: EngineOptions = {}): Promise<ExportingEngine> {
+export async function createExportingEngine(options: EngineOptions = {}): Promise<ExportingEngine> {
   needOptions(options, 'createEngine', ENGINE_OPTIONS);
   const { device = 'auto', threads = 0, memoryLimitBytes = 0 } = options;
   const site = callSite();
@@ -137,3 +138,6 @@ export async function createEngine(options: EngineOptions = {}): Promise<Exporti
     throw engineError(error, site);
   }
 }
+
+/** The same, for everyone who writes no weights. */
+export const createEngine = (options: EngineOptions = {}): Promise<Engine> => createExportingEngine(options);

@@ -70,9 +70,9 @@ export async function fetchThroughProxy(
   init: {
     signal: AbortSignal;
     headers: Record<string, string>;
-      method?: string;
-      body?: Blob | string;
-      redirect?: 'error' | 'manual';
+    method?: string;
+    body?: Blob | string;
+    redirect?: 'error' | 'manual';
   },
 ): Promise<Response> {
   const { EnvHttpProxyAgent, fetch } = await import('undici');

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { createEngine } from '../../src/engine/engine';
+import { createExportingEngine } from '../../src/engine/engine';
 import type { ExportingEngine } from '../../src/engine/types';
 import { writeGgufModel } from '../../src/export/gguf-file';
 import type { GgufFileType } from '../../src/export/gguf-keys';
@@ -44,7 +44,7 @@ let folder: string;
 let engine: ExportingEngine;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'acoer-gguf-'));
-  engine = await createEngine({ device: 'cpu', threads: 1 });
+  engine = await createExportingEngine({ device: 'cpu', threads: 1 });
 });
 afterAll(async () => {
   await engine.dispose();

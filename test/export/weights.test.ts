@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import type { ExportingEngine, Model, PackedSequences } from '../../src/engine/types';
-import { createEngine } from '../../src/engine/engine';
+import { createExportingEngine } from '../../src/engine/engine';
 import { writeMergedWeights, MERGED_FILE, type StoredType } from '../../src/export/merge';
 import { writeGgufModel } from '../../src/export/gguf-file';
 import type { GgufFileType } from '../../src/export/gguf-keys';
@@ -29,7 +29,7 @@ const ADAPTERS = readdirSync(join(FIXTURES, 'adapters')).map((name): [string, st
 let directory: string;
 let engine: ExportingEngine;
 beforeAll(async () => {
-  engine = await createEngine({ device: 'cpu', threads: 1 });
+  engine = await createExportingEngine({ device: 'cpu', threads: 1 });
 });
 afterAll(() => engine.dispose());
 beforeEach(() => {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { packSequences } from '../../src/base/packing';
-import { createEngine } from '../../src/engine/engine';
+import { createExportingEngine } from '../../src/engine/engine';
 import type { ExportingEngine, Model, Policy } from '../../src/engine/types';
 import { openSource, type ExportSource } from '../../src/export';
 import { writeGgufLora, writeGgufModel } from '../../src/export/gguf-file';
@@ -32,7 +32,7 @@ let folder: string;
 let engine: ExportingEngine;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'acoer-real-export-'));
-  engine = await createEngine({ device: 'cpu' });
+  engine = await createExportingEngine({ device: 'cpu' });
 });
 afterAll(async () => {
   await engine.dispose();
