@@ -1,9 +1,11 @@
 /** A model to talk to: its weights before and after training, asked by any number of callers at once. */
 import { randomBytes } from 'node:crypto';
 import { AcoerError, badInput, badUsage } from '../base/errors';
+import { needList } from '../base/border';
 import { streamSeed } from '../base/rng';
 import type { ChatMessage } from '../base/types';
 import { createEngine } from '../engine/engine';
+import { needOptions, type OptionNames } from '../engine/options';
 import type { DeviceName, Dtype, Engine, Model, Policy, SamplingOptions } from '../engine/types';
 import { DEFAULT_SLOTS } from '../engine/types';
 import { baseModelOf, checkBaseTokenizer, loadChecked } from '../life/base-model';
@@ -59,6 +61,16 @@ export interface AnswerStream extends AsyncIterable<Omit<Piece, 'sample'>> {
   result(): Promise<Omit<Answer, 'sample'>>;
 }
 
+const OPEN_OPTIONS: OptionNames<OpenModelOptions> = {
+  ...{ device: true, threads: true, dtype: true, adapters: true, maxModelLen: true, maxSlots: true },
+  ...{ keepBytes: true, idleMs: true, signal: true, onProgress: true, onNotice: true },
+};
+const ASKING_OPTIONS: OptionNames<AskingOptions> = {
+  ...{ weights: true, maxNewTokens: true, seed: true, stop: true, signal: true },
+  ...{ temperature: true, topK: true, topP: true, minP: true, repetitionPenalty: true },
+};
+const CHAT_OPTIONS: OptionNames<ChatOptions> = { ...ASKING_OPTIONS, enableThinking: true };
+
 /** A prompt in tokens. */
 export interface TokenPrompt {
   ids: Int32Array;
@@ -105,6 +117,8 @@ export class ChatModel implements AsyncDisposable {
    * @throws BAD_INPUT, also for a model that is not the one that a run was trained on; what loading throws
    */
   static async open(of: string | readonly string[], options: OpenModelOptions = {}): Promise<ChatModel> {
+    if (typeof of !== 'string') needList('what openModel opens', of);
+    needOptions(options, 'openModel', OPEN_OPTIONS);
     const { device, threads, dtype, adapters = {}, ...rest } = options;
     const { signal } = options;
     const { model: name, weights } = openingOf(typeof of === 'string' ? [of] : of);
@@ -142,12 +156,15 @@ export class ChatModel implements AsyncDisposable {
 
   /** A conversation's next turn. */
   chat(messages: readonly ChatMessage[], options: ChatOptions = {}): AnswerStream {
+    needList("chat's messages", messages);
+    needOptions(options, 'chat', CHAT_OPTIONS);
     const { enableThinking, ...rest } = options;
     return this.single(this.chatPrompt(messages, enableThinking), true, rest);
   }
 
   /** A text that goes on, without a chat template; thinking is not set apart. */
   complete(prompt: string | Int32Array, options: AskingOptions = {}): AnswerStream {
+    needOptions(options, 'complete', ASKING_OPTIONS);
     return this.single(this.textPrompt(prompt), false, options);
   }
 

@@ -1,18 +1,10 @@
 /** What is exported: the weights of one step of a run, and the model under them. */
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { z } from 'zod';
-import { badInput } from '../base/errors';
 import type { WeightSource } from '../engine/types';
 import { baseModelOf, checkBaseModel } from '../life/base-model';
+import { trainedModel } from '../life/trained';
 import { modelFingerprints, resolveModel, type ModelFetchOptions } from '../models';
-import { checked, RunDirectory, trainedFolder, weightsFile } from '../run';
-
-const SETTINGS = z.looseObject({
-  model: z.string(),
-  full: z.boolean().default(false),
-  dtype: z.enum(['float32', 'bfloat16', 'float64']).nullish(),
-});
+import { RunDirectory, trainedFolder, weightsFile } from '../run';
 
 export interface ExportSource {
   run: RunDirectory;
@@ -39,8 +31,7 @@ export async function openSource(
   options: ModelFetchOptions = {},
 ): Promise<ExportSource> {
   const run = new RunDirectory(path);
-  if (!existsSync(run.config())) throw badInput(`${path} is not a run: it has no config.json.`);
-  const { model: modelName, full } = checked(SETTINGS, run.config(), run.settings());
+  const { model: modelName, full } = trainedModel(run);
   const trained = trainedFolder(run, step);
   const { directory: model } = await resolveModel(modelName, options);
   const base = baseModelOf(trained);

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { acoer, builtCli } from '../helpers/cli';
+import { tinyRun } from '../helpers/tiny-run';
 
 const folder = mkdtempSync(join(tmpdir(), 'acoer-serve-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -18,9 +19,10 @@ async function started(...words: string[]) {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   child.stderr.resume();
-  const lines = createInterface({ input: child.stdout });
-  const [address] = (await once(lines, 'line')) as [string];
-  return { child, address, lines };
+  // Several lines may come at once.
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const line = async () => (await lines.next()).value as string;
+  return { child, address: await line(), line };
 }
 
 test('the key of a file is asked for, and SIGTERM lets answers in progress end', async () => {
@@ -43,9 +45,8 @@ test('the key of a file is asked for, and SIGTERM lets answers in progress end',
 }, 60_000);
 
 test('without --key-file a key is made and printed', async () => {
-  const { child, address, lines } = await started();
-  const [line] = (await once(lines, 'line')) as [string];
-  const key = /^key: ([\w-]{32})$/.exec(line)![1];
+  const { child, address, line } = await started();
+  const key = /^key: ([\w-]{32})$/.exec(await line())![1];
   expect((await fetch(`${address}/models`, { headers: { Authorization: `Bearer ${key}` } })).status).toBe(
     200,
   );
@@ -68,15 +69,33 @@ test.each([
   expect(stderr).toMatch(why);
 });
 
-test('chat asks the lines of a pipe, and keeps the conversation', async () => {
-  const child = spawn(process.execPath, [builtCli(), 'chat', 'tiny', '--temperature', '0'], {
-    stdio: ['pipe', 'pipe', 'pipe'],
-  });
+async function chat(words: string[], lines: string) {
+  const child = spawn(process.execPath, [builtCli(), 'chat', ...words], { stdio: ['pipe', 'pipe', 'pipe'] });
   let [out, notes] = ['', ''];
   child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()));
   child.stderr.on('data', (chunk: Buffer) => (notes += chunk.toString()));
-  child.stdin.end('6-3-4 mod 10?\n/new\n6-3-4 mod 10?\n');
-  const [code] = await once(child, 'exit');
+  child.stdin.end(lines);
+  const [code] = (await once(child, 'close')) as [number];
+  return { code, out, notes };
+}
+
+test('chat shows the trained model beside the one before training', async () => {
+  const run = await tinyRun();
+  try {
+    const { code, out, notes } = await chat([run.path, '--beside', 'base', '--seed', '1'], '6-3-4 mod 10?\n');
+    expect(code).toBe(0);
+    expect(out).toMatch(/^final\n[^]+\nbase\n[^]+\n$/);
+    expect(notes.match(/\d+ tokens/g)).toHaveLength(2);
+  } finally {
+    run.remove();
+  }
+}, 120_000);
+
+test('chat asks the lines of a pipe, and keeps the conversation', async () => {
+  const { code, out, notes } = await chat(
+    ['tiny', '--temperature', '0'],
+    '6-3-4 mod 10?\n/new\n6-3-4 mod 10?\n',
+  );
   expect(code).toBe(0);
   expect(out).toMatch(/\\boxed\{\d+\}/);
   expect(out.slice(0, out.length / 2)).toBe(out.slice(out.length / 2));
