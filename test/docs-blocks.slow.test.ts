@@ -71,7 +71,14 @@ const NOT_RUN: readonly (readonly [page: string, begins: RegExp, why: string])[]
   ['docs/models.md', /^model = AutoPeft/, 'PEFT'],
   ['docs/serve.md', /^from openai/, 'has a test of its own, test/real/openai-python.real.ts'],
   ['docs/resume.md', /^(#!\/bin\/bash|apiVersion)/, 'jobs of a cluster'],
-  ['docs/install.md', /^allowBuilds/, "pnpm's file"],
+  ['docs/install.md', /^(allowBuilds|overrides)/, "pnpm's file"],
+  [
+    'docs/install.md',
+    /^addon {8}ok, from/,
+    'where the engine was installed compiled: scripts/install-check.mjs',
+  ],
+  ['docs/install.md', /^the native engine is not/, 'the same without libtorch'],
+  ['docs/install.md', /^docker /, 'needs a daemon'],
   [
     'docs/losses.md',
     /^registerLoss\(\{\n {2}name: 'reinforce'/,

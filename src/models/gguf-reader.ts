@@ -9,8 +9,8 @@ export type GgufScalar = number | boolean | string;
 export interface GgufHeader {
   /** Arrays are checked and skipped: those of a model describe its tokenizer. */
   keys: Map<string, GgufScalar>;
-  /** Names of the arrays. */
-  arrays: string[];
+  /** Short lists of texts; null for all other arrays, which are skipped. */
+  arrays: ReadonlyMap<string, readonly string[] | null>;
   /** In file order, with the rows first. */
   tensors: TensorPlace[];
 }
@@ -39,6 +39,9 @@ const FIXED_BYTES: ReadonlyMap<number, number> = new Map([
   [I64!, 8],
   [F64!, 8],
 ]);
+
+/** Longer lists of texts, such as vocabularies, are skipped. */
+const MAX_SHORT_LIST = 64;
 
 class Cursor {
   at = 0;
@@ -78,19 +81,21 @@ class Cursor {
     return this.bytes.toString('utf8', start, start + length);
   }
 
-  private skipArray(): void {
+  private array(): string[] | null {
     const type = this.u32();
     const items = this.count('items in an array', 1 << 24);
+    if (type === STRING && items <= MAX_SHORT_LIST)
+      return Array.from({ length: items }, () => this.text(1 << 20));
     const bytes = FIXED_BYTES.get(type);
     if (bytes !== undefined) this.take(items * bytes);
     else if (type === STRING) for (let i = 0; i < items; i++) this.take(this.count('bytes', 1 << 20));
     else throw this.bad(`it has an array of type ${type}`);
+    return null;
   }
 
-  /** undefined for an array. */
-  value(): GgufScalar | undefined {
+  value(): GgufScalar | string[] | null {
     const type = this.u32();
-    if (type === ARRAY) return void this.skipArray();
+    if (type === ARRAY) return this.array();
     if (type === STRING) return this.text(1 << 24);
     const size = FIXED_BYTES.get(type);
     if (size === undefined) throw this.bad(`it has a value of the unknown type ${type}`);
@@ -142,11 +147,11 @@ export function parseGguf(bytes: Buffer, fileBytes: number, bad: Complaint): Ggu
   const tensorCount = cursor.count('tensors', MAX_TENSORS);
   const keyCount = cursor.count('keys', MAX_KEYS);
   const keys = new Map<string, GgufScalar>();
-  const arrays: string[] = [];
+  const arrays = new Map<string, readonly string[] | null>();
   for (let i = 0; i < keyCount; i++) {
     const name = cursor.text(MAX_NAME_BYTES);
     const value = cursor.value();
-    if (value === undefined) arrays.push(name);
+    if (typeof value === 'object') arrays.set(name, value);
     else keys.set(name, value);
   }
   const tensors = Array.from({ length: tensorCount }, () => tensorOf(cursor));

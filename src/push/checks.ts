@@ -53,18 +53,24 @@ const GGUF_TOKENIZER =
   /^tokenizer\.(?:chat_template|ggml\.(?:model|pre|tokens|token_type|scores|merges|\w+_token_ids?|add_\w+))$/;
 const PLAIN_NAME = /^[\p{L}\p{N} _.+()-]*$/u;
 
-/** Whether a key with this value may be published; arrays have none. */
+/** Lists of the card that may be published if they are words. */
+const GGUF_LISTS = new Set(['tags', 'languages']);
+
+/** Whether a key with this value may be published; null: an array that is no short list of texts. */
 function isPublicKey(name: string, value: unknown, architecture: unknown): boolean {
   if (GGUF_TOKENIZER.test(name)) return true;
   const [room, ...rest] = name.split('.');
   const part = rest.join('.');
   if (room === 'general') {
-    if (part.startsWith('base_model.')) {
+    if (/^(base_model|dataset)\./.test(part)) {
       return typeof value === 'number' || (typeof value === 'string' && isPublicName(value));
     }
+    if (part.startsWith('sampling.')) return typeof value === 'number';
+    if (GGUF_LISTS.has(part))
+      return Array.isArray(value) && value.every((one) => PLAIN_NAME.test(String(one)));
     return GGUF_GENERAL.has(part) && (typeof value !== 'string' || PLAIN_NAME.test(value));
   }
-  return (room === 'adapter' || room === architecture) && value !== undefined && isWords(value);
+  return (room === 'adapter' || room === architecture) && value !== null && isWords(value);
 }
 
 const isPublicName = (value: string): boolean =>
@@ -74,7 +80,7 @@ const isPublicName = (value: string): boolean =>
 export async function checkedGguf(path: string): Promise<{ bytes: number; lora: boolean }> {
   const { keys, arrays } = await readGgufHeader(path);
   const architecture = keys.get('general.architecture');
-  const all = [...keys, ...arrays.map((name): [string, undefined] => [name, undefined])];
+  const all: [string, unknown][] = [...keys, ...arrays];
   const wrong = all.find(([name, value]) => !isPublicKey(name, value, architecture));
   if (wrong !== undefined) {
     throw badInput(

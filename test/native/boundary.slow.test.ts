@@ -20,6 +20,7 @@ const NATIVE_ENGINE_METHODS = [
   'cancelRequest',
   'closeDecoder',
   'score',
+  'exportWeights',
   'forward',
   'backward',
   'step',
