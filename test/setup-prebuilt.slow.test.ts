@@ -43,6 +43,7 @@ function installed(own: string): Installed {
   for (const name of ['CMakeLists.txt', 'addon', 'core', 'cuda', 'lock']) copy(join('native', name));
   for (const path of ['package.json', 'scripts/setup.mjs', 'scripts/lib', 'dist/base', 'dist/engine'])
     copy(path);
+  for (const name of ['bindings', 'file-uri-to-path']) copy(join('node_modules', name));
   const prebuilt = join(own, 'node_modules', NAME);
   mkdirSync(prebuilt, { recursive: true });
   for (const name of lib.ADDONS) cpSync(join(ROOT, 'build', 'Release', name), join(prebuilt, name));

@@ -48,7 +48,7 @@ function load(addon: Buffer | null): { code?: string; message?: string; waitPoli
     const say = (value) => console.log(JSON.stringify(value));
     try { loadAddon(); say({ waitPolicy: process.env.OMP_WAIT_POLICY }); }
     catch (error) { say({ code: error.code, message: error.message }); }`;
-  const env: NodeJS.ProcessEnv = { ...process.env, NODE_OPTIONS: '' };
+  const env: NodeJS.ProcessEnv = { ...process.env, NODE_OPTIONS: '', NODE_PATH: join(ROOT, 'node_modules') };
   delete env.OMP_WAIT_POLICY;
   return JSON.parse(execFileSync(process.execPath, ['-e', script], { env, encoding: 'utf8' })) as ReturnType<
     typeof load
