@@ -11,7 +11,7 @@ import { DEFAULT_SLOTS } from '../engine/types';
 import { baseModelOf, checkBaseTokenizer, loadChecked } from '../life/base-model';
 import { type ModelFetchOptions, resolveModel } from '../models';
 import { loadTrained } from '../run';
-import { loadTokenizer, thinkLeftOpen, type Tokenizer } from '../tokenizer';
+import { loadTokenizer, promptTokens, renderForAnswer, thinkLeftOpen, type Tokenizer } from '../tokenizer';
 import { type Answer, type Answers, ask, type Piece } from './answers';
 import { Batcher } from './batcher';
 import { BASE, openingOf } from './names';
@@ -176,15 +176,7 @@ export class ChatModel implements AsyncDisposable {
 
   /** @throws BAD_INPUT when the template refuses the messages */
   chatPrompt(messages: readonly ChatMessage[], enableThinking = true): TokenPrompt {
-    const render = (addGenerationPrompt: boolean) =>
-      this.tokenizer.renderChat(messages, { enableThinking, addGenerationPrompt });
-    const [turns, text] = [render(false), render(true)];
-    // What the template adds for the assistant; a message may itself quote `<think>`.
-    const opening = text.startsWith(turns) ? text.slice(turns.length) : text;
-    return {
-      ids: this.tokenizer.encode(text),
-      thinkOpened: thinkLeftOpen(this.tokenizer.encode(opening), this.tokenizer),
-    };
+    return promptTokens(this.tokenizer, renderForAnswer(this.tokenizer, messages, enableThinking));
   }
 
   /** Several answers to one prompt, as a server gives them. @throws BAD_INPUT for a prompt that is empty or too long */
@@ -317,7 +309,7 @@ export class ChatModel implements AsyncDisposable {
     const answers = this.ask(prompt, { ...options, split });
     return {
       result: async () => {
-        const [{ sample: _, ...answer } = {} as Answer] = await answers.result();
+        const { sample: _, ...answer } = (await answers.result())[0]!;
         return answer;
       },
       async *[Symbol.asyncIterator]() {

@@ -2,7 +2,14 @@
 import { z } from 'zod';
 import { AcoerError, errorMessage } from '../base/errors';
 import { shownJson } from '../base/json';
-import { type LostCharacters, thinkLeftOpen, type Tokenizer } from '../tokenizer';
+import {
+  type LostCharacters,
+  promptTokens,
+  type RenderedChat,
+  renderForAnswer,
+  thinkLeftOpen,
+  type Tokenizer,
+} from '../tokenizer';
 import type { Model } from '../engine/types';
 import type { ChatMessage } from '../base/types';
 import { badLine } from '../base/json-lines';
@@ -54,21 +61,14 @@ function checkMessages(line: number, value: unknown): ChatMessage[] {
 type Failure = (message: string) => AcoerError;
 
 function fromMessages(messages: ChatMessage[], tokenizer: Tokenizer, failure: Failure): PromptLine {
-  const render = (addGenerationPrompt: boolean): string => {
-    try {
-      return tokenizer.renderChat(messages, { enableThinking: true, addGenerationPrompt });
-    } catch (error) {
-      throw failure(errorMessage(error));
-    }
-  };
-  const turns = render(false);
-  const text = render(true);
-  // Only what the template adds for the assistant counts: a message may itself quote `<think>`.
-  const opening = text.startsWith(turns) ? text.slice(turns.length) : text;
-  return {
-    ids: Array.from(tokenizer.encode(text)),
-    thinkOpened: thinkLeftOpen(tokenizer.encode(opening), tokenizer),
-  };
+  let rendered: RenderedChat;
+  try {
+    rendered = renderForAnswer(tokenizer, messages, true);
+  } catch (error) {
+    throw failure(errorMessage(error));
+  }
+  const { ids, thinkOpened } = promptTokens(tokenizer, rendered);
+  return { ids: Array.from(ids), thinkOpened };
 }
 
 function fromIds(ids: ArrayLike<number>, tokenizer: Tokenizer): PromptLine {

@@ -1,6 +1,6 @@
 /** What the servers of this program share: listening, strangers, and ending. */
 import { once } from 'node:events';
-import type { Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { badUsage, errorCode, errorMessage, type AcoerError } from '../base/errors';
 
@@ -40,7 +40,7 @@ export async function listenSomewhere(
 }
 
 /** Lets those without the secret not keep others out: one connection too many closes the oldest of theirs. */
-export class Strangers {
+class Strangers {
   /** Oldest first. */
   private readonly sockets = new Set<Socket>();
 
@@ -61,8 +61,43 @@ export class Strangers {
   }
 }
 
+/** What one caller may take of a server. */
+export interface ServerLimits {
+  headerBytes: number;
+  headersMs: number;
+  /** To receive a whole request. */
+  requestMs: number;
+  keepAliveMs: number;
+  checkMs: number;
+  connections: number;
+  /** How many of these may not have shown the secret. */
+  strangers: number;
+}
+
+/** @param handle calls `trust` once the secret has been shown */
+export function makeServer(
+  limits: ServerLimits,
+  handle: (request: IncomingMessage, response: ServerResponse, trust: () => void) => void,
+): Server {
+  const strangers = new Strangers(limits.strangers);
+  const server = createServer(
+    {
+      maxHeaderSize: limits.headerBytes,
+      headersTimeout: limits.headersMs,
+      requestTimeout: limits.requestMs,
+      keepAliveTimeout: limits.keepAliveMs,
+      connectionsCheckingInterval: limits.checkMs,
+      // Checked by the guard, which also answers requests of HTTP/1.0.
+      requireHostHeader: false,
+    },
+    (request, response) => handle(request, response, () => strangers.trust(request.socket)),
+  );
+  admitConnections(server, strangers, limits.connections);
+  return server;
+}
+
 /** Answers what is no HTTP, and keeps strangers few. */
-export function admitConnections(server: Server, strangers: Strangers, most: number): void {
+function admitConnections(server: Server, strangers: Strangers, most: number): void {
   server.maxConnections = most;
   server.on('connection', (socket: Socket) => strangers.add(socket));
   server.on('clientError', (_, socket: Socket) => {

@@ -1,9 +1,8 @@
 /** `acoer serve`: a model, and what runs have made of it, behind OpenAI's API. */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ChatModel } from '../chat';
 import { badUsage } from '../base/errors';
 import {
-  admitConnections,
   closeServer,
   hostAllowed,
   hostInAddress,
@@ -13,8 +12,8 @@ import {
   isLoopback,
   listenSomewhere,
   LOOPBACK,
+  makeServer,
   sameSecret,
-  Strangers,
 } from '../http';
 import { packageVersion } from '../base/version';
 import { answerChat, answerCompletion, type Asked } from './answering';
@@ -265,25 +264,6 @@ class Service {
   }
 }
 
-function makeServer(service: Service): Server {
-  const strangers = new Strangers(LIMITS.strangers);
-  const server = createServer(
-    {
-      maxHeaderSize: LIMITS.headerBytes,
-      headersTimeout: LIMITS.headersMs,
-      requestTimeout: LIMITS.requestMs,
-      keepAliveTimeout: LIMITS.keepAliveMs,
-      connectionsCheckingInterval: LIMITS.checkMs,
-      requireHostHeader: false,
-    },
-    (request, response) => {
-      service.serve(request, response, () => strangers.trust(request.socket)).catch(() => response.destroy());
-    },
-  );
-  admitConnections(server, strangers, LIMITS.connections);
-  return server;
-}
-
 /**
  * Serves a model until it is closed; the model stays the caller's.
  * @throws BAD_CONFIG if the port or host cannot be listened on, or without a key where other machines reach it
@@ -295,7 +275,9 @@ export async function startServer(model: ChatModel, options: ServeOptions): Prom
       `Without a key only this machine may reach the server: leave out --no-key or --host ${host}.`,
     );
   const service = new Service(model, hostRule(options.host ?? null), options);
-  const server = makeServer(service);
+  const server = makeServer(LIMITS, (request, response, trust) => {
+    service.serve(request, response, trust).catch(() => response.destroy());
+  });
   const used = await listenSomewhere(server, host, { given: port, first: DEFAULT_PORT });
   return {
     address: `http://${hostInAddress(host)}:${used}/v1`,

@@ -45,6 +45,33 @@ export const promptMessages = (problem: Problem, promptTemplate: string): ChatMe
   { role: 'user', content: fillTemplate(promptTemplate, problem.question) },
 ];
 
+/** A chat in the model's template, up to where the assistant's turn begins. */
+export interface RenderedChat {
+  text: string;
+  /** The end of it: what the template adds for the assistant. A message may itself quote `<think>`. */
+  opening: string;
+}
+
+/** @throws BAD_INPUT for messages that the template refuses */
+export function renderForAnswer(
+  tokenizer: Pick<Tokenizer, 'renderChat'>,
+  messages: readonly ChatMessage[],
+  enableThinking: boolean,
+): RenderedChat {
+  const turns = tokenizer.renderChat(messages, { enableThinking, addGenerationPrompt: false });
+  const text = tokenizer.renderChat(messages, { enableThinking, addGenerationPrompt: true });
+  return { text, opening: text.startsWith(turns) ? text.slice(turns.length) : text };
+}
+
+/** The prompt in tokens, and whether the template has opened `<think>`. */
+export const promptTokens = (
+  tokenizer: Tokenizer,
+  { text, opening }: RenderedChat,
+): Pick<Prompt, 'ids' | 'thinkOpened'> => ({
+  ids: tokenizer.encode(text),
+  thinkOpened: thinkLeftOpen(tokenizer.encode(opening), tokenizer),
+});
+
 /**
  * A problem in the model's chat template, ready for the assistant's turn.
  * @param index position in the run's data order: the prompt's key in every random stream
@@ -57,17 +84,8 @@ export function renderPrompt(
 ): Prompt {
   const enableThinking = options.enableThinking ?? true;
   const messages = promptMessages(problem, options.promptTemplate ?? DEFAULT_PROMPT_TEMPLATE);
-  const turn = tokenizer.renderChat(messages, { enableThinking, addGenerationPrompt: false });
-  const text = tokenizer.renderChat(messages, { enableThinking, addGenerationPrompt: true });
-  // Look only at what the template adds for the assistant, since a question may quote `<think>`.
-  const opening = text.startsWith(turn) ? text.slice(turn.length) : text;
-  return {
-    problem,
-    index,
-    text,
-    ids: tokenizer.encode(text),
-    thinkOpened: thinkLeftOpen(tokenizer.encode(opening), tokenizer),
-  };
+  const rendered = renderForAnswer(tokenizer, messages, enableThinking);
+  return { problem, index, text: rendered.text, ...promptTokens(tokenizer, rendered) };
 }
 
 /**

@@ -1,6 +1,5 @@
 /** The server of `acoer watch`: one folder, one page, for the person who started it. */
-import { createServer, type Server } from 'node:http';
-import { admitConnections, closeServer, hostInAddress, listenSomewhere, LOOPBACK, Strangers } from '../http';
+import { closeServer, hostInAddress, listenSomewhere, LOOPBACK, makeServer } from '../http';
 import { check, makeGuard } from './guard';
 import { pageFiles } from './page';
 import { answer, refuse, type Served } from './routes';
@@ -39,29 +38,6 @@ export interface WatchServer {
   close(): Promise<void>;
 }
 
-function makeServer(served: Served, guard: ReturnType<typeof makeGuard>): Server {
-  const strangers = new Strangers(LIMITS.strangers);
-  const server = createServer(
-    {
-      maxHeaderSize: LIMITS.headerBytes,
-      headersTimeout: LIMITS.headersMs,
-      requestTimeout: LIMITS.requestMs,
-      keepAliveTimeout: LIMITS.keepAliveMs,
-      connectionsCheckingInterval: LIMITS.checkMs,
-      // Checked by the guard, which also answers requests of HTTP/1.0.
-      requireHostHeader: false,
-    },
-    (request, response) => {
-      const asked = check(request, guard);
-      if (typeof asked === 'number') return refuse(response, asked);
-      strangers.trust(request.socket);
-      answer(request, response, asked, served).catch(() => response.destroy());
-    },
-  );
-  admitConnections(server, strangers, LIMITS.connections);
-  return server;
-}
-
 /**
  * Serves the live page of a run or of a folder of runs until it is closed.
  *
@@ -71,7 +47,13 @@ export async function startWatch({ path, port, host }: WatchOptions): Promise<Wa
   const runs = new Runs(path);
   const streams = new Streams(runs);
   const guard = makeGuard(host ?? null);
-  const server = makeServer({ runs, streams, files: pageFiles() }, guard);
+  const served: Served = { runs, streams, files: pageFiles() };
+  const server = makeServer(LIMITS, (request, response, trust) => {
+    const asked = check(request, guard);
+    if (typeof asked === 'number') return refuse(response, asked);
+    trust();
+    answer(request, response, asked, served).catch(() => response.destroy());
+  });
   const interfaceName = host ?? LOOPBACK;
   const used = await listenSomewhere(server, interfaceName, { given: port, first: DEFAULT_PORT });
   return {
