@@ -1,4 +1,5 @@
 /** Signals and uncaught errors: the first stops the command cleanly, the second ends the process. */
+import { once } from 'node:events';
 import { writeSync } from 'node:fs';
 import { awakeTimer } from '../base/deadline';
 import { exitNow } from '../engine/exit';
@@ -88,6 +89,11 @@ export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>
     if (!signal.aborted || !cancelled) throw error;
     throw new AcoerError('INTERRUPTED', 'interrupted', { cause: error });
   }
+}
+
+/** Resolves when the process is asked to end. */
+export async function untilAborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort');
 }
 
 /** A hung engine call would make `process.exit` wait forever; every file on disk is intact. */

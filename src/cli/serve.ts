@@ -9,7 +9,7 @@ import { newSecret } from '../http';
 import { DEFAULT_PORT, DEFAULT_WAITING, startServer } from '../serve';
 import { addEngineOptions, type EngineFlags, integer, path, repeatable } from './command';
 import { showDownload } from './download';
-import { interruptible } from './interrupt';
+import { interruptible, untilAborted } from './interrupt';
 import { printNote, printText } from './output';
 
 export interface AskedFlags extends EngineFlags {
@@ -107,8 +107,7 @@ async function serve(of: string[], flags: ServeFlags): Promise<void> {
     if (made) printText(`key: ${key}`);
     printNote(`models: ${model.names.join(', ')}`);
     if (host !== undefined) printNote('Other machines can reach this server, unencrypted.');
-    if (!signal.aborted)
-      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
+    await untilAborted(signal);
     printNote('ending; answers in progress have 30 seconds');
     await server.close();
   });

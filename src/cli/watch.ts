@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import type { Command } from 'commander';
 import { DEFAULT_PORT, openBrowser, startWatch } from '../watch';
 import { integer } from './command';
-import { interruptible } from './interrupt';
+import { interruptible, untilAborted } from './interrupt';
 import { printNote, printText } from './output';
 
 interface WatchFlags {
@@ -43,8 +43,6 @@ async function watch(path: string, { port, host, open }: WatchFlags, signal: Abo
   else
     printNote('Other machines can reach this page, unencrypted: whoever has the address can read the runs.');
   if (open === true) openBrowser(server.address, (message) => printNote(`warning: ${message}`));
-  if (!signal.aborted) {
-    await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
-  }
+  await untilAborted(signal);
   await server.close();
 }

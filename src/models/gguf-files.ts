@@ -28,11 +28,11 @@ async function headerOf(file: FileHandle, fileBytes: number, path: string): Prom
   }
 }
 
-/** What a GGUF file says of itself, without its weights. @throws BAD_FILE */
-export async function readGgufHeader(path: string): Promise<GgufHeader> {
+/** What a GGUF file says of itself, without its weights, and its size. @throws BAD_FILE */
+export async function readGgufHeader(path: string): Promise<GgufHeader & { bytes: number }> {
   const { file, bytes } = await openRegularFile(path);
   try {
-    return await headerOf(file, bytes, path);
+    return { ...(await headerOf(file, bytes, path)), bytes };
   } finally {
     await file.close();
   }

@@ -78,7 +78,7 @@ const isPublicName = (value: string): boolean =>
 
 /** @throws BAD_FILE for a damaged file, BAD_INPUT for one with keys that acoer does not write */
 export async function checkedGguf(path: string): Promise<{ bytes: number; lora: boolean }> {
-  const { keys, arrays } = await readGgufHeader(path);
+  const { keys, arrays, bytes } = await readGgufHeader(path);
   const architecture = keys.get('general.architecture');
   const all: [string, unknown][] = [...keys, ...arrays];
   const wrong = all.find(([name, value]) => !isPublicKey(name, value, architecture));
@@ -87,7 +87,5 @@ export async function checkedGguf(path: string): Promise<{ bytes: number; lora: 
       `${basename(path)} has the key ${shownJson(wrong[0])}, which acoer export does not write and would be published; push a file that it wrote.`,
     );
   }
-  const { file, bytes } = await openRegularFile(path);
-  await file.close();
   return { bytes, lora: keys.get('general.type') === 'adapter' };
 }

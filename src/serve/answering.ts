@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import type { Answer, Answers, ChatModel, TokenPrompt } from '../chat';
 import { sum } from '../base/statistics';
+import { sendJson } from './body';
 import { ApiError } from './errors';
 import { EventStream } from './event-stream';
 import {
@@ -51,10 +52,12 @@ function askAll(
   prompts: readonly TokenPrompt[],
   { signal, split }: { signal: AbortSignal; split: boolean },
 ): Answers[] {
-  const { sampling, samples, stream, ...options } = wanted;
-  const { weights, maxNewTokens, seed, stop, stopIds, ignoreEos, skipSpecial } = options;
-  const same = { weights, maxNewTokens, seed, stop, stopIds, ignoreEos, skipSpecial, ...sampling };
-  return prompts.map((prompt) => model.ask(prompt, { ...same, samples, streams: stream, signal, split }));
+  const { weights, samples, maxNewTokens, seed, sampling, stop, stopIds, ignoreEos, skipSpecial } = wanted;
+  const options = {
+    ...{ weights, samples, maxNewTokens, seed, stop, stopIds, ignoreEos, skipSpecial, ...sampling },
+    ...{ streams: wanted.stream, signal, split },
+  };
+  return prompts.map((prompt) => model.ask(prompt, options));
 }
 
 function usageOf(prompts: readonly TokenPrompt[], answers: readonly Answer[]): Usage {
@@ -67,11 +70,6 @@ function usageOf(prompts: readonly TokenPrompt[], answers: readonly Answer[]): U
       ),
     ),
   };
-}
-
-function sendJson(response: ServerResponse, body: object): void {
-  response.writeHead(200, { 'Content-Type': 'application/json; charset=utf-8', 'Cache-Control': 'no-store' });
-  response.end(JSON.stringify(body));
 }
 
 /** Once a stream has begun, an error is an event in it, and [DONE] does not come. */
@@ -99,7 +97,7 @@ export async function answerChat(asked: Asked): Promise<void> {
   const [answers] = askAll(model, wanted, [prompt], { signal, split: true }) as [Answers];
   if (!wanted.stream) {
     const all = await answers.result();
-    return sendJson(response, chatBody(reply, all, usageOf([prompt], all), prompt.ids));
+    return sendJson(response, 200, chatBody(reply, all, usageOf([prompt], all), prompt.ids));
   }
   await streamed(asked, (events) => streamChat(events, { reply, prompts: [prompt], answers: [answers] }));
 }
@@ -130,7 +128,7 @@ export async function answerCompletion(asked: Asked): Promise<void> {
   if (!wanted.stream) {
     const all = await Promise.all(answers.map((one) => one.result()));
     const answered = all.map((own, i) => ({ answers: own, promptIds: prompts[i]!.ids }));
-    return sendJson(response, completionBody(reply, answered, usageOf(prompts, all.flat())));
+    return sendJson(response, 200, completionBody(reply, answered, usageOf(prompts, all.flat())));
   }
   await streamed(asked, (events) => streamCompletion(events, { reply, prompts, answers }));
 }

@@ -1,5 +1,5 @@
-/** The body of a request, checked before it is believed. */
-import type { IncomingMessage } from 'node:http';
+/** Bodies in JSON: of a request, checked before it is believed, and of an answer. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ApiError } from './errors';
 
 export const MOST_BODY_BYTES = 4 * 1024 * 1024;
@@ -25,4 +25,10 @@ export async function readJsonBody(request: IncomingMessage): Promise<unknown> {
   } catch {
     throw new ApiError(400, 'The body is not JSON in UTF-8.');
   }
+}
+
+export function sendJson(response: ServerResponse, status: number, body: object, headers: object = {}): void {
+  const own = { 'Content-Type': 'application/json; charset=utf-8', 'Cache-Control': 'no-store' };
+  response.writeHead(status, { ...own, ...headers });
+  response.end(JSON.stringify(body));
 }

@@ -17,7 +17,7 @@ import {
 } from '../http';
 import { packageVersion } from '../base/version';
 import { answerChat, answerCompletion, type Asked } from './answering';
-import { readJsonBody } from './body';
+import { readJsonBody, sendJson } from './body';
 import { ApiError, apiError, errorBody } from './errors';
 import { readLoad, readUnload } from './wire';
 
@@ -69,11 +69,6 @@ interface Route {
   method: 'GET' | 'POST';
   handle: Handler;
 }
-
-const sendJson = (response: ServerResponse, status: number, body: object, headers: object = {}): void => {
-  response.writeHead(status, { 'Content-Type': 'application/json; charset=utf-8', ...headers });
-  response.end(JSON.stringify(body));
-};
 
 function sendError(response: ServerResponse, error: ApiError): void {
   if (response.headersSent) {
@@ -141,6 +136,8 @@ class Service {
       sendError(response, ended ? new ApiError(503, 'The server is ending.') : apiError(error, this.note));
     } finally {
       response.off('close', leave);
+      // Of several prompts one may have been refused, and the others are still answered.
+      gone.abort();
     }
   }
 

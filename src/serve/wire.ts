@@ -157,7 +157,7 @@ export interface Wanted {
   maxNewTokens: number | undefined;
   seed: number | undefined;
   sampling: { temperature?: number; topP?: number; topK?: number; minP?: number; repetitionPenalty?: number };
-  stop: readonly string[];
+  stop: string | readonly string[];
   stopIds: readonly number[];
   ignoreEos: boolean;
   skipSpecial: boolean;
@@ -182,14 +182,13 @@ function samplingOf({ temperature, top_p, top_k, min_p, repetition_penalty }: Co
 }
 
 function wanted(body: Common, logprobs: boolean, maxNewTokens: number | null | undefined): Wanted {
-  const { stop } = body;
   return {
     weights: body.model,
     samples: body.n ?? 1,
     maxNewTokens: maxNewTokens ?? undefined,
     seed: body.seed ?? undefined,
     sampling: samplingOf(body),
-    stop: typeof stop === 'string' ? [stop] : (stop ?? []),
+    stop: body.stop ?? [],
     stopIds: body.stop_token_ids ?? [],
     ignoreEos: body.ignore_eos ?? false,
     skipSpecial: body.skip_special_tokens ?? true,

@@ -160,6 +160,19 @@ test('prompts of ids are checked', async () => {
   expect((await complete([5, 6])).status).toBe(200);
 });
 
+test('where one of several prompts is refused, the others are not answered', async () => {
+  const asked = jest.spyOn(model, 'ask');
+  try {
+    const prompt = [[5, 6], Array.from({ length: 10_000 }, () => 5)];
+    const body = JSON.stringify({ model: 'base', prompt, max_tokens: 300, ignore_eos: true });
+    expect((await call('/v1/completions', body)).status).toBe(400);
+    const [first] = asked.mock.results as { value: ReturnType<ChatModel['ask']> }[];
+    await expect(first!.value.result()).rejects.toMatchObject({ code: 'CANCELLED' });
+  } finally {
+    asked.mockRestore();
+  }
+});
+
 test('more requests than may wait get 429 and when to ask again', async () => {
   const replies = await Promise.all(
     Array.from({ length: 12 }, () => chat({ temperature: 9, max_tokens: 200, ignore_eos: true })),
