@@ -30,7 +30,7 @@ function isRun(path: string): boolean {
 function checkNotInside(path: string): void {
   if (!existsSync(join(path, 'adapter_config.json'))) return;
   throw badInput(
-    `${path} is an adapter; name the run that it is in, or its model with --model and the adapter with --adapter.`,
+    `${path} is an adapter; name the run that it is in, or its model, with the adapter as --adapter NAME=FOLDER.`,
   );
 }
 
