@@ -13,8 +13,7 @@ const { join } = require('node:path');
 
 const cli = join(__dirname, 'dist', 'cli', 'main.js');
 if (existsSync(cli)) {
-  const { main } = require(cli);
-  main(['train', ...process.argv.slice(2)]).then((code) => (process.exitCode = code));
+  require(cli).runAsProcess(['train', ...process.argv.slice(2)]);
 } else {
   console.error('train.js: the package is not built; run npm ci');
   process.exitCode = 1;

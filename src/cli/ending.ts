@@ -48,7 +48,6 @@ export function watchEnding(command: string): void {
   });
 }
 
-let watching = false;
 let surviving = false;
 
 /**
@@ -56,8 +55,6 @@ let surviving = false;
  * (`acoer ... | head`); that is not an error.
  */
 export function endWithOutput(): void {
-  if (watching) return;
-  watching = true;
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       // A terminal that is gone also sends SIGHUP, which ends the command.

@@ -113,7 +113,6 @@ function reportError(error: unknown): void {
 
 /** Runs the command in `words` (what follows `acoer`) and returns the exit code. */
 export async function main(words: readonly string[]): Promise<number> {
-  endWithOutput();
   try {
     // Without one, libraries of libtorch end the process in the middle of a command.
     workingFolder();
@@ -129,8 +128,9 @@ export async function main(words: readonly string[]): Promise<number> {
   }
 }
 
-if (require.main === module) {
-  const words = process.argv.slice(2);
+/** Runs the command in `words` as this process, which ends with it. */
+export function runAsProcess(words: readonly string[]): void {
+  endWithOutput();
   watchEnding(['acoer', wantedCommand(words)].filter(Boolean).join(' '));
   void main(words).then((code) => {
     // After an interruption do not wait for pending work, such as the timer of a reward that never answers.
@@ -138,3 +138,5 @@ if (require.main === module) {
     commandDone(code);
   });
 }
+
+if (require.main === module) runAsProcess(process.argv.slice(2));
