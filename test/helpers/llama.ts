@@ -5,8 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ROOT } from './cli';
 
-export const LLAMA = existsSync(join(ROOT, 'node_modules', 'node-llama-cpp'));
-export const LLAMA_NEEDED = 'npm install --no-save node-llama-cpp';
+/** Where scripts/real/test installs it. */
+const FOLDER = join(ROOT, '.cache', 'real', 'llama');
+export const LLAMA = existsSync(join(FOLDER, 'node_modules', 'node-llama-cpp'));
+export const LLAMA_NEEDED = 'node-llama-cpp, which npm run test:real installs';
 
 export interface LlamaJob {
   path: string;
@@ -28,7 +30,7 @@ export function askLlama(jobs: readonly LlamaJob[]): LlamaAnswers[] {
   const folder = mkdtempSync(join(tmpdir(), 'acoer-llama-'));
   try {
     const [input, output] = [join(folder, 'jobs.json'), join(folder, 'answers.json')];
-    writeFileSync(input, JSON.stringify({ folder: ROOT, jobs }));
+    writeFileSync(input, JSON.stringify({ folder: FOLDER, jobs }));
     const script = join(ROOT, 'scripts', 'peers', 'llama-answers.mjs');
     const { status, stderr } = spawnSync(process.execPath, [script, input, output], { encoding: 'utf8' });
     if (status !== 0) throw new Error(stderr);
