@@ -18,20 +18,17 @@ import {
   fstatSync,
   mkdirSync,
   openSync,
-  readdirSync,
   readFileSync,
   readSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { root } from './lib/study.mjs';
+import { growthLines, look } from './lib/growth.mjs';
 import { scriptArguments } from './lib/arguments.mjs';
 
 const LOOK_MS = 500;
 const SETTLED_STEPS = 2_000;
-const STRETCHES = 20;
-/** 97.5% quantile of Student's t with 18 degrees of freedom. */
-const T_QUANTILE = 2.101;
 
 const { values, positionals } = scriptArguments(import.meta.url, {
   allowPositionals: true,
@@ -60,21 +57,6 @@ const readSamples = () =>
         .split('\n')
         .map((line) => JSON.parse(line))
     : [];
-
-/** Bytes of a line such as `VmRSS:  1234 kB` of /proc/PID/status. */
-const bytesOf = (status, name) => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1]);
-
-function look(pid, step, sitting) {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-  return {
-    sitting,
-    step,
-    residentBytes: bytesOf(status, 'VmRSS'),
-    anonymousBytes: bytesOf(status, 'RssAnon'),
-    descriptors: readdirSync(`/proc/${pid}/fd`).length,
-    threads: Number(/^Threads:\s+(\d+)/m.exec(status)?.[1]),
-  };
-}
 
 /** Bytes and whole lines that the file has beyond `start`. */
 function linesFrom(path, start) {
@@ -119,28 +101,11 @@ async function sit() {
     step += added.lines;
     // The process may end between the look at the file and the look at the process.
     if (existsSync(`/proc/${child.pid}/fd`)) {
-      appendFileSync(samplesPath, `${JSON.stringify(look(child.pid, step, sitting))}\n`);
+      appendFileSync(samplesPath, `${JSON.stringify({ sitting, step, ...look(child.pid) })}\n`);
     }
   }
   clearTimeout(timer);
   return exit;
-}
-
-const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
-const mean = (numbers) => sum(numbers) / numbers.length;
-
-/** Slope of `valueOf` over steps and half the width of its 95% interval, both per step. */
-function slope(samples, valueOf) {
-  const first = samples[0].step;
-  const width = (samples.at(-1).step - first + 1) / STRETCHES;
-  const points = Array.from({ length: STRETCHES }, (_, i) =>
-    samples.filter(({ step }) => Math.floor((step - first) / width) === i),
-  ).map((stretch) => ({ x: mean(stretch.map((s) => s.step)), y: mean(stretch.map(valueOf)) }));
-  const [meanX, meanY] = [mean(points.map((p) => p.x)), mean(points.map((p) => p.y))];
-  const spread = sum(points.map((p) => (p.x - meanX) ** 2));
-  const perStep = sum(points.map((p) => (p.x - meanX) * (p.y - meanY))) / spread;
-  const residual = sum(points.map((p) => (p.y - meanY - perStep * (p.x - meanX)) ** 2));
-  return { perStep, half: T_QUANTILE * Math.sqrt(residual / (STRETCHES - 2) / spread) };
 }
 
 function report() {
@@ -149,20 +114,11 @@ function report() {
     const samples = all.filter((sample) => sample.sitting === sitting);
     const settled = samples.filter(({ step }) => step - samples[0].step >= SETTLED_STEPS);
     console.log(`sitting ${sitting}: steps ${samples[0].step} to ${samples.at(-1).step}`);
-    for (const name of ['descriptors', 'threads']) {
-      const counts = settled.map((sample) => sample[name]);
-      console.log(`  ${name}: ${Math.min(...counts)} to ${Math.max(...counts)}`);
-    }
-    if (settled.length < 10 * STRETCHES) {
-      console.log(`  too few steps after the first ${SETTLED_STEPS} for a slope`);
-      continue;
-    }
-    for (const name of ['residentBytes', 'anonymousBytes']) {
-      const { perStep, half } = slope(settled, (sample) => sample[name]);
-      const [low, middle, high] = [perStep - half, perStep, perStep + half].map((b) => (b / 1024).toFixed(3));
-      const now = (settled.at(-1)[name] / 2 ** 20).toFixed(0);
-      console.log(`  ${name}: ${middle} KB a step (95% ${low} to ${high}), ${now} MB at the end`);
-    }
+    console.log(
+      growthLines(settled, 'step')
+        .map((line) => `  ${line}`)
+        .join('\n'),
+    );
   }
 }
 

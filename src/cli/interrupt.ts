@@ -91,6 +91,15 @@ export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>
   }
 }
 
+/** Runs a server with a signal that aborts when the process is asked to end: that is how its work is done (exit 0). */
+export const serving = (work: (signal: AbortSignal) => Promise<void>): Promise<void> => {
+  const controller = new AbortController();
+  return untilSecondSignal(
+    () => controller.abort(),
+    () => work(controller.signal),
+  );
+};
+
 /** Resolves when the process is asked to end. */
 export async function untilAborted(signal: AbortSignal): Promise<void> {
   if (!signal.aborted) await once(signal, 'abort');

@@ -9,7 +9,7 @@ import { newSecret } from '../http';
 import { DEFAULT_PORT, DEFAULT_WAITING, startServer } from '../serve';
 import { addEngineOptions, type EngineFlags, integer, path, repeatable } from './command';
 import { showDownload } from './download';
-import { interruptible, untilAborted } from './interrupt';
+import { serving, untilAborted } from './interrupt';
 import { printNote, printText } from './output';
 
 export interface AskedFlags extends EngineFlags {
@@ -99,7 +99,7 @@ async function serve(of: string[], flags: ServeFlags): Promise<void> {
   const loraRoot = loraRootOf(flags);
   const { port, host, maxSlots, maxWaiting, keptCache } = flags;
   const keepBytes = keptCache === undefined ? undefined : keptCache * 1e6;
-  await interruptible(async (signal) => {
+  await serving(async (signal) => {
     await using model = await openAsked(of, flags, signal, { maxSlots, keepBytes, idleMs: Infinity });
     const onNote = (text: string) => printNote(`acoer: ${text}`);
     const server = await startServer(model, { port, host, key, loraRoot, maxWaiting, onNote });

@@ -96,12 +96,19 @@ export function makeServer(
   return server;
 }
 
+/** What is said to a connection that brings no request, by why; 408 is one that clients send again. */
+const UNREADABLE: Readonly<Record<string, string>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
+  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
+};
+
 /** Answers what is no HTTP, and keeps strangers few. */
 function admitConnections(server: Server, strangers: Strangers, most: number): void {
   server.maxConnections = most;
   server.on('connection', (socket: Socket) => strangers.add(socket));
-  server.on('clientError', (_, socket: Socket) => {
-    if (socket.writable) socket.write('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
+  server.on('clientError', (error, socket: Socket) => {
+    const status = UNREADABLE[errorCode(error) ?? ''] ?? '400 Bad Request';
+    if (socket.writable) socket.write(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`);
     // An end alone would leave the other half open for as long as the client likes.
     socket.destroySoon();
   });
