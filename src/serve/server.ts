@@ -89,8 +89,12 @@ class Service {
   private readonly note: (text: string) => void;
   private answering = 0;
   private ending = false;
-  /** Cuts off what is in progress. */
-  private readonly cut = new AbortController();
+  /**
+   * What is in progress, each to be cut off by its own. One signal for all would keep something of every request for as
+   * long as the server runs: AbortSignal.any leaves a WeakRef in its sources (seen with Node 20).
+   */
+  private readonly inProgress = new Set<AbortController>();
+  private wasCut = false;
   private drained: () => void = () => undefined;
 
   constructor(
@@ -124,20 +128,25 @@ class Service {
 
   /** @param onTrusted the caller has shown the key */
   async serve(request: IncomingMessage, response: ServerResponse, onTrusted: () => void): Promise<void> {
-    const gone = new AbortController();
-    const leave = () => gone.abort();
+    const stop = new AbortController();
+    let left = false;
+    const leave = () => {
+      left = true;
+      stop.abort();
+    };
     response.once('close', leave);
+    this.inProgress.add(stop);
     try {
-      const signal = AbortSignal.any([gone.signal, this.cut.signal]);
-      await this.answer(request, response, signal, onTrusted);
+      await this.answer(request, response, stop.signal, onTrusted);
     } catch (error) {
-      if (gone.signal.aborted || response.destroyed) return void response.destroy();
-      const ended = this.cut.signal.aborted && !response.headersSent;
+      if (left || response.destroyed) return void response.destroy();
+      const ended = this.wasCut && !response.headersSent;
       sendError(response, ended ? new ApiError(503, 'The server is ending.') : apiError(error, this.note));
     } finally {
       response.off('close', leave);
       // Of several prompts one may have been refused, and the others are still answered.
-      gone.abort();
+      stop.abort();
+      this.inProgress.delete(stop);
     }
   }
 
@@ -152,7 +161,8 @@ class Service {
         resolve();
       };
     });
-    this.cut.abort();
+    this.wasCut = true;
+    for (const stop of this.inProgress) stop.abort();
   }
 
   private async answer(
