@@ -96,6 +96,7 @@ export default tseslint.config(
       globals: Object.fromEntries(
         ['process', 'console', 'fetch', 'URL', 'AbortController', 'setTimeout', 'clearTimeout', 'setInterval']
           .concat([
+            'AbortSignal',
             'clearInterval',
             'setImmediate',
             'Buffer',

@@ -3,22 +3,34 @@
  * servers with OpenAI's completions.
  *
  *   node scripts/serve-load.mjs [--model tiny] [--callers 1,16,64] [--tokens 128] [--prompt 64] [--rounds 5]
- *                               [--other NAME=URL]... [--stream]
+ *                               [--types bfloat16,float32] [--no-direct] [--stream] [--limit 600]
+ *                               [--llama-server PROGRAM [--llama-types bf16] [--scratch FOLDER]]
+ *                               [--vllm PYTHON [--vllm-types bfloat16]] [--other NAME=URL]...
+ *
+ *   --types         what acoer's server computes in (default: the model's own type)
+ *   --no-direct     without the direct call, whose model is a second one in memory
+ *   --llama-server  llama.cpp's server; it gets the model in GGUF files of these types (bf16, f16, f32, q8_0), which
+ *                   are left in --scratch for the next run with this model (default: they are removed)
+ *   --vllm          the Python of an environment that has vLLM, which computes in these types
+ *   --other         a server that runs already with the same model, called as its /models lists it first; its key is
+ *                   in OTHER_KEY
+ *   --limit         seconds after which an answer is given up; the run then ends with what it has, and with 1
  *
  * Every caller sends one request at the same moment, with a prompt of its own of random ids, and reads the whole
  * answer. In each round all are asked in turn, each with every number of callers, so that a machine that gets slower
- * gets slower for all. `direct` is one call of `model.generate` with the same requests in this process. An other server
- * must have the same model, called as its /models lists it first; its key is in OTHER_KEY. Prints medians and ranges;
- * `ratio` is the time over that of the direct call of the same round.
+ * gets slower for all. Servers started here (peers/servers.mjs says how; variables of the environment reach them) are
+ * stopped while another one is asked. `direct` is one call of `model.generate` with the same requests in this process.
+ * A round of short answers warms up. Prints medians and ranges; `of acoer` is the time over that of the first server
+ * in the same round.
  */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
-import { Agent } from 'undici';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import engines from '../dist/engine/engine.js';
 import models from '../dist/models/index.js';
 import { scriptArguments } from './lib/arguments.mjs';
+import { messageOf } from './lib/errors.mjs';
+import { acoerCommand, llamaCommand, Server, started, vllmCommand } from './peers/servers.mjs';
 
 const { values } = scriptArguments(import.meta.url, {
   options: {
@@ -27,92 +39,96 @@ const { values } = scriptArguments(import.meta.url, {
     tokens: { type: 'string', default: '128' },
     prompt: { type: 'string', default: '64' },
     rounds: { type: 'string', default: '5' },
-    other: { type: 'string', multiple: true, default: [] },
+    types: { type: 'string', default: '' },
+    'no-direct': { type: 'boolean', default: false },
     stream: { type: 'boolean', default: false },
+    limit: { type: 'string', default: '600' },
+    'llama-server': { type: 'string' },
+    'llama-types': { type: 'string', default: 'bf16' },
+    scratch: { type: 'string' },
+    vllm: { type: 'string' },
+    'vllm-types': { type: 'string', default: 'bfloat16' },
+    other: { type: 'string', multiple: true, default: [] },
   },
 });
-const callers = values.callers.split(',').map(Number);
-const [tokens, promptTokens, rounds] = [values.tokens, values.prompt, values.rounds].map(Number);
-const dispatcher = new Agent({ connections: 256, headersTimeout: 0, bodyTimeout: 0 });
 
-const { directory } = await models.resolveModel(values.model);
-const engine = await engines.createEngine({ device: 'cpu' });
-const model = await engine.loadModel(directory);
-const { vocabSize } = model.info;
+function numbersOf(option) {
+  const numbers = values[option].split(',').map(Number);
+  if (numbers.every((number) => Number.isSafeInteger(number) && number > 0)) return numbers;
+  console.error(`serve-load: --${option} ${values[option]} must be of whole numbers above 0`);
+  return process.exit(2);
+}
+const callers = numbersOf('callers');
+const [[tokens], [promptTokens], [rounds], [limit]] = ['tokens', 'prompt', 'rounds', 'limit'].map(numbersOf);
+const asking = { stream: values.stream, limitMs: limit * 1000 };
+/** Answers of the round that warms up: prompts are whole there, so that all memory has been touched. */
+const WARM_UP_TOKENS = Math.min(tokens, 4);
 
 let draws = 1;
 /** Ids that no earlier prompt had, so that no server has them cached. */
-function promptOf() {
+function promptOf(vocabSize) {
   draws = (draws * 48_271) % 2_147_483_647;
   let state = draws;
   return Array.from({ length: promptTokens }, () => (state = (state * 48_271) % 2_147_483_647) % vocabSize);
 }
 
-async function started() {
-  const cli = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url));
-  const words = ['serve', values.model, '--port', '0', '--no-key', '--device', 'cpu'];
-  const child = spawn(process.execPath, [cli, ...words], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const [address] = await once(createInterface({ input: child.stdout }), 'line');
-  return { child, address };
+/** The engine in this process, asked as a server is. */
+async function directOf(engine, directory) {
+  const model = await engine.loadModel(directory);
+  const requestOf = (maxNewTokens) => (prompt, i) => ({
+    ...{ promptIds: Int32Array.from(prompt), seed: BigInt(i), maxNewTokens },
+    stopIds: new Int32Array(),
+  });
+  return { name: 'direct', ask: (prompts, count) => model.generate(prompts.map(requestOf(count))) };
 }
 
-const headers = {
-  'Content-Type': 'application/json',
-  Authorization: `Bearer ${process.env.OTHER_KEY ?? ''}`,
-};
+const served = (server) => ({
+  name: server.name,
+  async ask(prompts, count) {
+    await Promise.all(prompts.map((prompt, i) => server.answer(prompt, i, { ...asking, tokens: count })));
+  },
+  resume: () => server.resume(),
+  pause: () => server.pause(),
+});
 
-async function asking(address) {
-  const list = await (await fetch(`${address}/models`, { headers })).json();
-  const name = list.data[0].id;
-  return async (prompts) => {
-    const one = async (prompt, i) => {
-      const body = {
-        ...{ model: name, prompt, max_tokens: tokens, temperature: 1, seed: i, ignore_eos: true },
-        ...(values.stream && { stream: true }),
-      };
-      const request = { method: 'POST', headers, body: JSON.stringify(body), dispatcher };
-      const answer = await fetch(`${address}/completions`, request);
-      const text = await answer.text();
-      if (!answer.ok) throw new Error(text);
-      if (values.stream) return;
-      const made = JSON.parse(text).usage.completion_tokens;
-      if (made !== tokens) throw new Error(`${address} made ${made} tokens instead of ${tokens}`);
-    };
-    await Promise.all(prompts.map(one));
-  };
+/** Every server's name and how it is started. */
+function commands(engine, directory, scratch) {
+  const listed = (text) => text.split(',').filter((word) => word !== '');
+  const room = { slots: Math.max(...callers), promptTokens, length: promptTokens + tokens };
+  const of = { engine, directory, scratch, ...room };
+  const own = listed(values.types);
+  const { 'llama-server': llama, vllm } = values;
+  return [
+    ...(own.length === 0 ? [['acoer serve', (port) => acoerCommand(port, of)]] : []),
+    ...own.map((type) => [`acoer serve, ${type}`, (port) => acoerCommand(port, { ...of, type })]),
+    ...listed(llama === undefined ? '' : values['llama-types']).map((type) => [
+      `llama.cpp, ${type}`,
+      (port) => llamaCommand(llama, port, { ...of, type }),
+    ]),
+    ...listed(vllm === undefined ? '' : values['vllm-types']).map((type) => [
+      `vLLM, ${type}`,
+      (port) => vllmCommand(vllm, port, { ...of, type }),
+    ]),
+  ];
 }
 
-async function direct(prompts) {
-  await model.generate(
-    prompts.map((prompt, i) => ({
-      ...{ promptIds: Int32Array.from(prompt), seed: BigInt(i), maxNewTokens: tokens },
-      stopIds: new Int32Array(),
-    })),
-  );
-}
-
-const { child, address } = await started();
-const asked = { direct, 'acoer serve': await asking(address) };
-for (const other of values.other) {
-  const [name, url] = other.split(/=(.*)/s);
-  asked[name] = await asking(url);
-}
-
-const seconds = {};
-for (let round = -1; round < rounds; round++) {
-  for (const count of callers) {
-    const names = Object.keys(asked);
-    for (const name of round % 2 === 0 ? names : names.reverse()) {
-      const prompts = Array.from({ length: count }, promptOf);
-      const began = performance.now();
-      await asked[name](prompts);
-      // The round before the first warms up.
-      if (round >= 0) ((seconds[name] ??= {})[count] ??= []).push((performance.now() - began) / 1000);
+/** Adds each round's seconds by name and number of callers. The round before the first warms up. */
+async function measured(all, vocabSize, seconds) {
+  for (let round = -1; round < rounds; round++) {
+    for (const count of callers) {
+      for (const { name, ask, resume, pause } of round % 2 === 0 ? all : all.toReversed()) {
+        const prompts = Array.from({ length: count }, () => promptOf(vocabSize));
+        await resume?.();
+        const began = performance.now();
+        await ask(prompts, round < 0 ? WARM_UP_TOKENS : tokens);
+        const elapsed = (performance.now() - began) / 1000;
+        pause?.();
+        console.error(`round ${round + 1}, ${count} callers, ${name}: ${elapsed.toFixed(2)} s`);
+        if (round >= 0) ((seconds[name] ??= {})[count] ??= []).push(elapsed);
+      }
     }
   }
 }
-child.kill();
-await engine.dispose();
 
 const median = (numbers) => {
   const sorted = [...numbers].sort((a, b) => a - b);
@@ -121,13 +137,54 @@ const median = (numbers) => {
 };
 const spread = (numbers, digits) =>
   `${median(numbers).toFixed(digits)} (${Math.min(...numbers).toFixed(digits)}-${Math.max(...numbers).toFixed(digits)})`;
-console.log(`${values.model}: prompts of ${promptTokens}, answers of ${tokens} tokens, ${rounds} rounds\n`);
-console.log('| callers | what | tokens/s | ratio of times |\n| --- | --- | --- | --- |');
-for (const count of callers) {
-  for (const name of Object.keys(asked)) {
-    const times = seconds[name][count];
-    const rates = times.map((time) => (count * tokens) / time);
-    const ratios = times.map((time, i) => time / seconds.direct[count][i]);
-    console.log(`| ${count} | ${name} | ${spread(rates, 0)} | ${spread(ratios, 2)} |`);
+
+/** @param base the name of what the others are compared with */
+function printTable(seconds, base) {
+  console.log(`${values.model}: prompts of ${promptTokens}, answers of ${tokens} tokens, ${rounds} rounds\n`);
+  console.log('| callers | what | tokens/s | of acoer |\n| --- | --- | --- | --- |');
+  for (const count of callers) {
+    for (const name of Object.keys(seconds)) {
+      const times = seconds[name][count] ?? [];
+      const own = seconds[base]?.[count] ?? [];
+      const both = times.slice(0, own.length);
+      if (both.length === 0) continue;
+      const rates = times.map((time) => (count * tokens) / time);
+      const ratios = both.map((time, i) => time / own[i]);
+      console.log(`| ${count} | ${name} | ${spread(rates, rates[0] < 100 ? 1 : 0)} | ${spread(ratios, 2)} |`);
+    }
   }
 }
+
+const { directory } = await models.resolveModel(values.model);
+const { vocabSize } = await models.readModelSpec(directory);
+const engine = await engines.createEngine({ device: 'cpu' });
+const scratch = values.scratch ?? mkdtempSync(join(tmpdir(), 'acoer-serve-load-'));
+const servers = [];
+const seconds = {};
+const removed = () => {
+  for (const server of servers) server.kill();
+  if (values.scratch === undefined) rmSync(scratch, { recursive: true, force: true });
+};
+process.on('exit', removed);
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(1));
+try {
+  for (const [name, command] of commands(engine, directory, scratch)) {
+    const server = await started(name, command);
+    servers.push(server);
+    await server.ready();
+    server.pause();
+  }
+  for (const other of values.other) {
+    const [name, url] = other.split(/=(.*)/s);
+    servers.push(new Server(name, url));
+    await servers.at(-1).ready();
+  }
+  const direct = values['no-direct'] ? [] : [await directOf(engine, directory)];
+  await measured([...servers.map(served), ...direct], vocabSize, seconds);
+} catch (error) {
+  console.error(`serve-load: ${messageOf(error)}`);
+  process.exitCode = 1;
+}
+printTable(seconds, servers[0]?.name);
+await Promise.all(servers.map((server) => server.end()));
+await engine.dispose();
