@@ -115,7 +115,10 @@ function report() {
     const settled = samples.filter(({ step }) => step - samples[0].step >= SETTLED_STEPS);
     console.log(`sitting ${sitting}: steps ${samples[0].step} to ${samples.at(-1).step}`);
     console.log(
-      growthLines(settled, 'step')
+      growthLines(
+        settled.map(({ step, ...seen }) => ({ ...seen, done: step })),
+        'step',
+      )
         .map((line) => `  ${line}`)
         .join('\n'),
     );
