@@ -157,7 +157,8 @@ export class Beats {
     this.store.close();
   }
 
-  private finish(): void {
+  /** From now on nobody is lost: the run is over, and processes end. */
+  finish(): void {
     this.over = true;
     clearInterval(this.timer);
   }

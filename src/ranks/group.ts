@@ -1,9 +1,13 @@
 /** The processes of a run as a `ProcessGroup`, over Gloo. */
+import type { ProcessGroup } from '.';
 import type { NativeGroup } from './native';
 import { decode, encode } from './wire';
 
 /** Rejects with the reason of `lost` as soon as it aborts: a collective whose peer is silent never ends by itself. */
-export class GlooGroup {
+export class GlooGroup implements ProcessGroup {
+  /** Calls that wait for other ranks. */
+  private calls = 0;
+
   constructor(
     readonly rank: number,
     readonly size: number,
@@ -29,15 +33,24 @@ export class GlooGroup {
     await this.ended(this.native.part());
   }
 
+  /** Whether this rank waits for others, or moves data. */
+  get waits(): boolean {
+    return this.calls > 0;
+  }
+
   private async ended<T>(call: Promise<T>): Promise<T> {
     const { lost } = this;
+    this.calls++;
     return new Promise<T>((resolve, reject) => {
       const onLost = (): void => reject(lost.reason as Error);
       lost.addEventListener('abort', onLost);
       if (lost.aborted) onLost();
       call
         .then(resolve, async (error: unknown) => reject(await this.failed(error)))
-        .finally(() => lost.removeEventListener('abort', onLost));
+        .finally(() => {
+          this.calls--;
+          lost.removeEventListener('abort', onLost);
+        });
     });
   }
 }

@@ -9,6 +9,10 @@
 import type { Policy } from '../engine/types';
 import { AcoerError, type AcoerErrorCode, errorCode, errorMessage } from '../base/errors';
 
+export { join, type Joined } from './join';
+export { launchOf, type Launch } from './launch';
+export { asSent } from './wire';
+
 /**
  * What carries the messages between the processes of a data-parallel run. Calls are made by all ranks in the same
  * order; each ends when the last rank has made it.

@@ -221,6 +221,12 @@ export class Joined {
     this.close();
   }
 
+  /** Tells the others that this rank ends with an error, and goes when they have heard it. */
+  async fail(error: unknown): Promise<void> {
+    await this.beats.fail(error);
+    this.close();
+  }
+
   close(): void {
     this.beats.close();
     this.native.close();

@@ -104,9 +104,9 @@ function placeOf(env: Env): Place | null {
   const torch = placeBy(env, TORCH);
   if (torch !== null && given(env, 'TORCHELASTIC_RUN_ID') !== null) return torch;
   const inStep = given(env, 'SLURM_STEP_ID') !== null;
-  const places = [torch, inStep ? placeBy(env, SLURM) : null, placeBy(env, OPEN_MPI)].filter(
-    (place) => place !== null,
-  );
+  const others = [inStep ? placeBy(env, SLURM) : null, placeBy(env, OPEN_MPI)];
+  // The only task of a step says nothing of the processes that it starts.
+  const places = [torch, ...others.filter((place) => place?.size !== 1)].filter((place) => place !== null);
   const [first] = places;
   if (first === undefined) return null;
   const other = places.find(({ rank, size }) => rank !== first.rank || size !== first.size);
