@@ -9,6 +9,7 @@ static Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   // Reads TORCH_CPP_LOG_LEVEL, which only Python's start-up does otherwise: a lost peer is told in
   // one sentence, not in frames of C++.
   c10::initLogging();
+  acoer::ranks::watchReach(env);
   exports["Store"] = acoer::ranks::Store::define(env);
   exports["Group"] = acoer::ranks::Group::define(env);
   return exports;

@@ -60,11 +60,10 @@ struct Beats::Report {
 std::shared_ptr<Beats> Beats::start(Napi::Env env, Connector connect, const BeatSettings& settings,
                                     std::string told, Napi::Function report) {
   const std::shared_ptr<Beats> beats(new Beats(settings, std::move(told)));
-  auto channel = Napi::ThreadSafeFunction::New(env, report, "acoer-beats", 0, 1);
-  channel.Unref(env);
+  Channel channel(env, report, false);
   std::thread([beats, connect = std::move(connect), channel]() mutable {
     beats->main(connect, channel);
-    channel.Release();
+    channel.release();
   }).detach();
   return beats;
 }
@@ -102,16 +101,13 @@ Beats::Report Beats::beat(c10d::Store& store, int64_t number) {
   return report;
 }
 
-bool Beats::send(Napi::ThreadSafeFunction& channel, Report report) {
+bool Beats::send(Channel& channel, Report report) {
   const bool last = report.last();
-  auto* sent = new Report(std::move(report));
   const auto pack = [](Napi::Env env, Napi::Function call, Report* report) {
     const std::unique_ptr<Report> own(report);
     if (static_cast<napi_env>(env) != nullptr) call.Call({own->pack(env)});
   };
-  if (channel.NonBlockingCall(sent, pack) == napi_ok) return !last;
-  delete sent;
-  return false;
+  return channel.call<Report>(std::make_unique<Report>(std::move(report)), pack) && !last;
 }
 
 // A gap is a process that was stopped, or a call over a link that was cut for as long.
@@ -125,7 +121,7 @@ Beats::Report Beats::awake(Clock::time_point& heard, Report report) const {
   return report;
 }
 
-void Beats::main(const Connector& connect, Napi::ThreadSafeFunction& channel) {
+void Beats::main(const Connector& connect, Channel& channel) {
   c10::intrusive_ptr<c10d::Store> store;
   auto heard = Clock::now();
   for (int64_t number = 1;; ++number) {

@@ -38,12 +38,12 @@ class Beats {
  private:
   struct Report;
   Beats(BeatSettings settings, std::string told) : settings_(settings), told_(std::move(told)) {}
-  void main(const Connector& connect, Napi::ThreadSafeFunction& report);
+  void main(const Connector& connect, Channel& channel);
   Report beat(c10d::Store& store, int64_t number);
   bool sleep();
   Report awake(std::chrono::steady_clock::time_point& heard, Report report) const;
   // Returns whether it goes on.
-  static bool send(Napi::ThreadSafeFunction& channel, Report report);
+  static bool send(Channel& channel, Report report);
 
   const BeatSettings settings_;
   std::mutex mutex_;

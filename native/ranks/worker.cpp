@@ -62,21 +62,20 @@ void Worker::main(const std::shared_ptr<State>& state) {
 }
 
 Napi::Value Worker::run(Napi::Env env, std::function<Pack()> work, bool keepsAlive) {
-  auto* call = new Call{Napi::Promise::Deferred::New(env), nullptr, ""};
-  const Napi::Promise promise = call->deferred.Promise();
+  auto call = std::make_shared<std::unique_ptr<Call>>(
+      new Call{Napi::Promise::Deferred::New(env), nullptr, ""});
+  const Napi::Promise promise = (*call)->deferred.Promise();
   const auto nothing = Napi::Function::New(env, [](const Napi::CallbackInfo&) {});
-  auto done = Napi::ThreadSafeFunction::New(env, nothing, "acoer-ranks", 0, 1);
-  if (!keepsAlive) done.Unref(env);
+  Channel done(env, nothing, keepsAlive);
   const std::lock_guard lock(state_->mutex);
   state_->jobs.push_back([call, done, work = std::move(work)]() mutable {
     try {
-      call->pack = work();
+      (*call)->pack = work();
     } catch (...) {
-      call->error = currentMessage();
+      (*call)->error = currentMessage();
     }
-    // Not queued when the environment is being torn down: nobody waits for the promise then.
-    if (done.BlockingCall(call, settle) != napi_ok) delete call;
-    done.Release();
+    done.call(std::move(*call), settle);
+    done.release();
   });
   state_->wake.notify_one();
   return promise;

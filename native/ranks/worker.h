@@ -11,6 +11,8 @@
 #include <string>
 #include <thread>
 
+#include "channel.h"
+
 namespace acoer::ranks {
 
 // Makes a JavaScript value of a result, on JavaScript's thread.

@@ -3,12 +3,11 @@
  * step. Before each thing that all do it says which; the others do what it says (`follower.ts`), and within a step all
  * are equal.
  */
-import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { mkdtemp, open, rm, writeFile, type FileHandle } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile, type FileHandle } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError, errorCode, errorMessage, type AcoerErrorCode } from '../base/errors';
+import { openRegularFile, sha256Of } from '../base/regular-file';
 import type { Policy } from '../engine/types';
 import type { LoopContext, LoopControl, LoopPosition } from '../grpo/context';
 import { trainSteps } from '../grpo/loop';
@@ -49,7 +48,7 @@ async function partOf(file: FileHandle, at: number): Promise<Uint8Array> {
 
 /** A file of rank 0 becomes one of every rank, at `path` on each. */
 async function shareFile(ranks: Ranks, path: string): Promise<void> {
-  const source = ranks.rank === 0 ? await open(path) : null;
+  const source = ranks.rank === 0 ? (await openRegularFile(path)).file : null;
   try {
     if (source === null) await writeFile(path, '');
     for (let at = 0; ; at += PART_BYTES) {
@@ -79,9 +78,12 @@ export function shareWeights(ranks: Ranks, policy: Policy): Promise<void> {
 }
 
 async function fileHash(path: string): Promise<string> {
-  const hash = createHash('sha256');
-  for await (const part of createReadStream(path)) hash.update(part as Buffer);
-  return hash.digest('hex');
+  const { file } = await openRegularFile(path);
+  try {
+    return await sha256Of(file);
+  } finally {
+    await file.close();
+  }
 }
 
 /** @throws RANKS_DIVERGED naming the first rank whose weights are not those of rank 0 */
