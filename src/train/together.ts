@@ -1,5 +1,7 @@
 /** A run of several processes: joining, what must be the same, and which device is whose. */
+import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { join as pathOf } from 'node:path';
 import { AcoerError, errorCode } from '../base/errors';
 import type { Config } from '../config';
 import type { DeviceName, Engine } from '../engine/types';
@@ -70,6 +72,12 @@ export class Together {
 
   get leads(): boolean {
     return this.joined.launch.rank === 0;
+  }
+
+  /** A run that the launcher has started again, which goes on; undefined: this is its first start. */
+  restartedRun(out: string | undefined): string | undefined {
+    const restarted = this.joined.launch.restarts > 0 && out !== undefined;
+    return restarted && existsSync(pathOf(out, 'config.json')) ? out : undefined;
   }
 
   agreeOnSettings(asked: TrainAsked, options: TrainOptions): Promise<void> {

@@ -178,11 +178,13 @@ async function openHere(
 async function trainHere(
   together: Together | null,
   asked: TrainAsked,
-  options: TrainOptions,
+  given: TrainOptions,
   teller: Teller<TrainEvent>,
   notify: string | null,
 ): Promise<TrainRun> {
   const { tell, warn } = teller;
+  const restarted = together?.restartedRun(given.out);
+  const options = restarted === undefined ? given : { ...given, resume: restarted, fork: undefined };
   const opened = openHere(asked, options, teller);
   if (together !== null) {
     await together.ranks.fromFirst<RunTold>('opening the run', async () => {

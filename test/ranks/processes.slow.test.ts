@@ -1,7 +1,7 @@
 /** Runs of several processes: what one process would have made, and what becomes of them when a rank fails or is lost. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -158,6 +158,23 @@ async function untilStep(run: string, step: number, { child }: Started): Promise
     await sleep(50);
 }
 
+test('ranks that a launcher starts again go on with their run', async () => {
+  const path = join(root, 'restarted');
+  const again = (restarts: number) =>
+    startRanks(
+      2,
+      () => [...SETTINGS, '--out', path, '--max-steps', '8'],
+      () => ({ TORCHELASTIC_RUN_ID: 'job', TORCHELASTIC_RESTART_COUNT: String(restarts) }),
+    );
+  const first = await again(0);
+  await untilStep(path, 3, first[0]!);
+  first[1]!.child.kill('SIGKILL');
+  expect([await first[0]!.ended, first[0]!.text()]).toEqual([1, expect.stringContaining('Rank 1')]);
+  const second = await again(1);
+  for (const { ended, text } of second) expect([await ended, text()]).toEqual([0, expect.any(String)]);
+  await expectSame(path, await oneProcess());
+});
+
 const LONG = (path: string) => [...SETTINGS, '--set', 'evalProblems=0', '--out', path, '--max-steps', '400'];
 
 test.each([0, 1, 2])('kill -9 of rank %i ends all others within seconds, by name', async (victim) => {
@@ -177,8 +194,8 @@ test.each([0, 1, 2])('kill -9 of rank %i ends all others within seconds, by name
     ]);
   }
   expect(Date.now() - killedAt).toBeLessThan(15_000);
-  // Rank 0, if it was not the one, has saved the run; in any case it can be resumed.
-  expect(readRunDirectory(path).isLocked()).toBe(false);
+  // Rank 0, if it was not the one, has saved the run.
+  if (victim !== 0) expect(readRunDirectory(path).checkpointSteps().at(-1)).toBe(lines(path).length);
 });
 
 test.each([0, 1])(
@@ -204,6 +221,28 @@ test.each([0, 1])(
     expect(lines(path).length).toBe(before);
   },
 );
+
+test('a rank that works three times longer than the limit for lost ones ends nothing', async () => {
+  const path = join(root, 'patient');
+  const module = join(root, 'late.mjs');
+  writeFileSync(
+    module,
+    `let late = process.env.RANK === '1';
+     export default async () => {
+       if (late) await new Promise((resolve) => setTimeout(resolve, 15_000));
+       late = false;
+       return 1;
+     };`,
+  );
+  const reward = ['--set', `rewardModules.late=${module}`, '--reward', 'late', '--set', 'watchdogMs=5000'];
+  const words = [...SETTINGS, ...reward, '--set', 'evalProblems=0', '--out', path, '--max-steps', '1'];
+  const ranks = await startRanks(
+    2,
+    () => words,
+    () => ({ ACOER_RANKS_TIMEOUT: '5' }),
+  );
+  for (const { ended, text } of ranks) expect([await ended, text()]).toEqual([0, expect.any(String)]);
+});
 
 test('SIGTERM to one rank: all end, and the run is saved', async () => {
   const path = join(root, 'terminated');
