@@ -201,16 +201,6 @@ Request gradients(const Info&, const Fields& args) {
           })};
 }
 
-// JavaScript gets the memory itself, once: an address must not be given to V8 twice.
-Request gradientSums(const Info&, const Fields& args) {
-  return {.work = [handle = args.count("policy")](CallContext& call) -> Pack {
-    Policy& policy = call.session.policy(handle);
-    const bool first = !policy.gradientSums.host.defined();
-    const at::Tensor sums = lendGradientSums(policy);
-    return first ? sharedNumbers(sums) : nothing();
-  }};
-}
-
 Request savePolicy(const Info&, const Fields& args) {
   const auto dtype = args.isNull("dtype") ? at::ScalarType::Undefined : readDtype(args, "dtype");
   return {.work = onPolicy(args, [path = args.text("path"), dtype](Policy& policy, CallContext&) {
@@ -248,7 +238,6 @@ const std::vector<EngineCall> kEngineCalls{
     {"step", calls::step},
     {"zeroGradients", calls::zeroGradients},
     {"gradients", calls::gradients},
-    {"gradientSums", calls::gradientSums},
     {"savePolicy", calls::savePolicy},
     {"saveOptimizer", calls::saveOptimizer},
     {"restorePolicy", calls::restoreFrom<restorePolicy>},

@@ -111,8 +111,7 @@ PackedSequences readSequences(const Fields& fields) {
   };
   return {.ids = fields.int32s("ids"),
           .offsets = widened("offsets"),
-          .promptLengths = widened("promptLengths"),
-          .runs = fields.has("runs") ? widened("runs") : std::vector<int64_t>()};
+          .promptLengths = widened("promptLengths")};
 }
 
 std::optional<DropoutKey> readDropout(const Fields& fields) {

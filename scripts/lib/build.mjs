@@ -1,4 +1,4 @@
-/** Builds the addons with cmake-js; CMake and Ninja decide what is out of date. */
+/** Builds acoer.node and lock.node with cmake-js; CMake and Ninja decide what is out of date. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { availableParallelism, totalmem } from 'node:os';
@@ -8,12 +8,11 @@ import { fingerprint } from './inspect.mjs';
 import { compileProgress, say } from './log.mjs';
 import {
   addonFile,
-  ADDONS,
   buildTree,
   inCheckout,
+  lockAddonFile,
   makeFolders,
   packageRoot,
-  releaseFolder,
   setupCommand,
   stateFile,
 } from './paths.mjs';
@@ -121,8 +120,6 @@ const isTreeOf = (libtorch) =>
   cacheValue('LIBTORCH') === libtorch.root &&
   isStateOf(libtorch);
 
-const missingAddon = () => ADDONS.map((name) => join(releaseFolder, name)).find((file) => !existsSync(file));
-
 /**
  * Whether an installed package was built for this libtorch: its objects were then removed, CMake's cache with them.
  * @param {import('./find.mjs').FoundLibtorch} libtorch
@@ -130,7 +127,7 @@ const missingAddon = () => ADDONS.map((name) => join(releaseFolder, name)).find(
 const isFinished = (libtorch) =>
   !inCheckout() &&
   cacheValue('LIBTORCH') === null &&
-  missingAddon() === undefined &&
+  [addonFile, lockAddonFile].every((file) => existsSync(file)) &&
   isStateOf(libtorch) &&
   !readState()?.prebuilt;
 
@@ -165,7 +162,7 @@ export async function buildAddon(libtorch, askedFlavour, env) {
   }
   writeState(libtorch, askedFlavour, null);
   await compile(jobs, env);
-  const missing = missingAddon();
+  const missing = [addonFile, lockAddonFile].find((file) => !existsSync(file));
   if (missing !== undefined)
     throw new SetupError(
       `the build succeeded but produced no ${missing}: remove ${buildTree} and run \`${setupCommand()}\`.`,

@@ -18,15 +18,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { writeState } from './build.mjs';
 import { SetupError, systemCode } from './errors.mjs';
-import {
-  ADDONS,
-  buildTree,
-  inCheckout,
-  LIBTORCH_LINK,
-  makeFolders,
-  packageRoot,
-  releaseFolder,
-} from './paths.mjs';
+import { buildTree, inCheckout, LIBTORCH_LINK, makeFolders, packageRoot, releaseFolder } from './paths.mjs';
 import { probeAddon } from './probe.mjs';
 
 /**
@@ -35,9 +27,10 @@ import { probeAddon } from './probe.mjs';
  * @typedef {Binary & {name: string, version: string, folder: string}} Prebuilt
  */
 
+export const ADDONS = ['acoer.node', 'lock.node'];
 /** Made with the addons by scripts/prebuild.mjs. */
 export const BINARY = 'binary.json';
-const SOURCES = ['CMakeLists.txt', 'addon', 'core', 'cuda', 'lock', 'ranks'];
+const SOURCES = ['CMakeLists.txt', 'addon', 'core', 'cuda', 'lock'];
 
 /** Which native sources these are: package and addon may have been packed at different times. */
 export function sourcesDigest(native = join(packageRoot, 'native')) {

@@ -1,5 +1,6 @@
 'use strict';
-// Loads the addons of a folder in a separate process, so that a broken one cannot take down the caller. argv: file, devices...
+// Loads the addon, and the one for locks beside it, in a separate process, so that a broken one cannot take
+// down the caller. argv: file, devices...
 const { availableParallelism, constants } = require('node:os');
 const { dirname, join } = require('node:path');
 process.env.OMP_WAIT_POLICY ??= 'passive';
@@ -23,8 +24,7 @@ async function main() {
   const loaded = { exports: {} };
   process.dlopen(loaded, file, constants.dlopen.RTLD_NOW);
   const addon = loaded.exports;
-  for (const name of ['lock.node', 'ranks.node'])
-    process.dlopen({ exports: {} }, join(dirname(file), name), constants.dlopen.RTLD_NOW);
+  require(join(dirname(file), 'lock.node'));
   const build = addon.buildInfo();
   const facts = [];
   for (const device of devices) facts.push(await deviceFacts(addon, device));

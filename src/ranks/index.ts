@@ -9,10 +9,6 @@
 import type { Policy } from '../engine/types';
 import { AcoerError, type AcoerErrorCode, errorCode, errorMessage } from '../base/errors';
 
-export { join, type Joined } from './join';
-export { launchOf, type Launch } from './launch';
-export { asSent } from './wire';
-
 /**
  * What carries the messages between the processes of a data-parallel run. Calls are made by all ranks in the same
  * order; each ends when the last rank has made it.
@@ -23,11 +19,8 @@ export interface ProcessGroup {
   readonly size: number;
   /** What every rank brought, in rank order: copies of plain data. Rejects when a rank cannot be reached. */
   allGather<Item>(item: Item): Promise<Item[]>;
-  /**
-   * Replaces `values` by the sum over all ranks, in place and by the same bits on every rank. All bring the same type and
-   * number. Rejects as `allGather`.
-   */
-  sumInPlace(values: Float64Array | Float32Array): Promise<void>;
+  /** Replaces the accumulated gradient of each rank's policy by the sum over all ranks. */
+  reduceGradients(policy: Policy): Promise<void>;
 }
 
 /** A run with a single process. */
@@ -35,7 +28,7 @@ const ONE_RANK: ProcessGroup = {
   rank: 0,
   size: 1,
   allGather: (item) => Promise.resolve([item]),
-  sumInPlace: () => Promise.resolve(),
+  reduceGradients: () => Promise.resolve(),
 };
 
 /** How a rank's work ended, as its own process knows it. */
@@ -114,24 +107,11 @@ export class Ranks {
     return made as T;
   }
 
-  /**
-   * Replaces the summed gradients of each rank's policy by the sum over all ranks.
-   * @throws INTERNAL when the ranks' policies are not of the same shape; otherwise as `gather`
-   */
+  /** Replaces the accumulated gradient of each rank's policy by the sum over all ranks. */
   async reduceGradients(policy: Policy): Promise<void> {
-    if (this.size === 1) return;
-    let sums: Float64Array | Float32Array = new Float64Array();
-    // The sum itself carries no outcome, so it begins only when every rank has come to it.
-    const shapes = await this.gather('the sum of the gradients', async () => {
-      sums = await policy.gradientSums();
-      return `${sums.length} numbers of ${sums.BYTES_PER_ELEMENT} bytes`;
-    });
-    const other = shapes.findIndex((shape) => shape !== shapes[0]);
-    if (other !== -1) {
-      const message = `Rank ${other} trains ${shapes[other]}, rank 0 ${shapes[0]}.`;
-      throw new AcoerError('INTERNAL', message);
-    }
-    await this.group.sumInPlace(sums);
+    // The reduction itself carries no outcome, so it begins only when every rank has come to it.
+    await this.gather('the reduction of the gradient', () => Promise.resolve());
+    await this.group.reduceGradients(policy);
   }
 
   /**

@@ -1,7 +1,7 @@
 /** Engine, model and policy of a run, opened last, its plan, and the record of all that is open. */
 import { existsSync } from 'node:fs';
 import type { Config } from '../config';
-import type { Engine, Model, Policy } from '../engine/types';
+import type { Model, Policy } from '../engine/types';
 import { loadTrained, scheduleOf, type Loaded } from '../life/policy';
 import { resolveLoss } from '../losses';
 import { assertFits, promptLimit, type Plan, planRunPaced, type PlannedModel } from '../plan';
@@ -73,22 +73,21 @@ export const openReference = async (model: Model, { adapter }: Config): Promise<
 
 interface OpenModelOptions extends Pick<TrainOptions, 'engine' | 'signal' | 'ignorePlan'> {
   /** The processes that train together. Default: this one alone. */
-  processes?: ProcessGroup | undefined;
-  openEngine?: (() => Promise<Engine>) | undefined;
+  processes?: ProcessGroup;
   /** Called with one sentence when a memory limit is lowered. */
   warn?: (message: string) => void;
 }
 
 /** Loads the model, and makes from it all that the loop works with. Closes `inputs` when that fails. */
 export async function openModel(
-  { config, inputs, checkpoint }: Pick<TrainOpening, 'config' | 'inputs' | 'checkpoint'>,
+  { config, inputs, checkpoint }: TrainOpening,
   watchdog: Watchdog,
-  { engine, openEngine, signal, ignorePlan = false, ...options }: OpenModelOptions,
+  { engine, signal, ignorePlan = false, ...options }: OpenModelOptions,
 ): Promise<OpenedModel> {
   let plan: Plan | null = null;
   return loadTrained(
     {
-      ...{ config, inputs, checkpoint, signal, engine, openEngine },
+      ...{ config, inputs, checkpoint, signal, engine },
       closeInputs: () => closeInputs(inputs),
       plan: async (known) => {
         const promptTokens = await longestPrompt(config, inputs, signal);
