@@ -70,10 +70,12 @@ export async function untilSecondSignal<T>(onFirst: () => void, work: () => Prom
 }
 
 /**
- * Runs `work` with a signal that aborts when the process is asked to end. If it was aborted, throws INTERRUPTED (exit
- * 130) after `work` has returned or failed with nothing but a cancellation.
+ * Runs `work` with a signal that aborts when the process is asked to end. `asked`: it was, and `work` returned all the
+ * same. @throws INTERRUPTED (exit 130) if it was and `work` failed with nothing but a cancellation
  */
-export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+async function untilAsked<T>(
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<{ result: T; asked: boolean }> {
   const controller = new AbortController();
   const { signal } = controller;
   try {
@@ -81,8 +83,7 @@ export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>
       () => controller.abort(),
       () => work(signal),
     );
-    if (signal.aborted) throw new AcoerError('INTERRUPTED', 'interrupted');
-    return result;
+    return { result, asked: signal.aborted };
   } catch (error) {
     const cancelled =
       errorCode(error) === 'CANCELLED' || (error instanceof Error && error.name === 'AbortError');
@@ -91,14 +92,17 @@ export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>
   }
 }
 
-/** Runs a server with a signal that aborts when the process is asked to end: that is how its work is done (exit 0). */
-export const serving = (work: (signal: AbortSignal) => Promise<void>): Promise<void> => {
-  const controller = new AbortController();
-  return untilSecondSignal(
-    () => controller.abort(),
-    () => work(controller.signal),
-  );
-};
+/** Runs work that is not done when the process is asked to end. @throws INTERRUPTED (exit 130) if it was */
+export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const { result, asked } = await untilAsked(work);
+  if (asked) throw new AcoerError('INTERRUPTED', 'interrupted');
+  return result;
+}
+
+/** Runs a server: once it serves, being asked to end is how its work is done (exit 0). @throws INTERRUPTED before */
+export async function serving(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  await untilAsked(work);
+}
 
 /** Resolves when the process is asked to end. */
 export async function untilAborted(signal: AbortSignal): Promise<void> {
