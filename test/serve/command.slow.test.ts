@@ -1,10 +1,11 @@
 /** `acoer serve` and `acoer chat` as commands. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout } from 'node:timers/promises';
 import { acoer, builtCli } from '../helpers/cli';
 import { tinyRun } from '../helpers/tiny-run';
 
@@ -14,10 +15,11 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const keyFile = join(folder, 'key');
 writeFileSync(keyFile, 'a-key-in-a-file\n');
 
-async function started(...words: string[]) {
-  const child = spawn(process.execPath, [builtCli(), 'serve', 'tiny', '--port', '0', ...words], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+const started = (...words: string[]) => startedBy([], words);
+
+async function startedBy(nodeArguments: string[], words: string[]) {
+  const all = [...nodeArguments, builtCli(), 'serve', 'tiny', '--port', '0', ...words];
+  const child = spawn(process.execPath, all, { stdio: ['ignore', 'pipe', 'pipe'] });
   child.stderr.resume();
   // Several lines may come at once.
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
@@ -53,6 +55,33 @@ test('without --key-file a key is made and printed', async () => {
   child.kill('SIGTERM');
   await once(child, 'exit');
 }, 60_000);
+
+/** Objects on the heap of a process that was started with these arguments of Node's. */
+const SNAPSHOTS = ['--heapsnapshot-signal=SIGWINCH', `--diagnostic-dir=${folder}`];
+async function liveObjects(child: ReturnType<typeof spawn>, address: string): Promise<number> {
+  const files = () => readdirSync(folder).filter((name) => name.endsWith('.heapsnapshot'));
+  child.kill('SIGWINCH');
+  while (files().length === 0) await setTimeout(20);
+  // It is written in one go, between two requests.
+  await (await fetch(`${address}/models`)).text();
+  const path = join(folder, files()[0]!);
+  const { snapshot } = JSON.parse(readFileSync(path, 'utf8')) as { snapshot: { node_count: number } };
+  rmSync(path);
+  return snapshot.node_count;
+}
+
+test('nothing is kept of requests that are over', async () => {
+  const { child, address } = await startedBy(SNAPSHOTS, ['--no-key']);
+  const ask = async (count: number) => {
+    for (let i = 0; i < count; i++) await (await fetch(`${address}/models`)).text();
+  };
+  await ask(1000);
+  const before = await liveObjects(child, address);
+  await ask(3000);
+  expect((await liveObjects(child, address)) - before).toBeLessThan(1500);
+  child.kill('SIGTERM');
+  await once(child, 'exit');
+}, 120_000);
 
 test.each([
   [['serve', 'tiny', '--no-key', '--host', '0.0.0.0'], /Without a key only this machine/],
