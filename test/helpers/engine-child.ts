@@ -7,7 +7,7 @@ import { openModelFiles } from '../../src/models';
 export const ADDON = resolve(__dirname, '..', '..', 'build', 'Release', 'acoer.node');
 
 /**
- * `load()` returns an engine with the model described by argv[1]; `endless(e, m)` starts a call of many
+ * `load()` returns an engine, a new one or the one given, with the model described by argv[1]; `endless(e, m)` starts a call of many
  * seconds.
  */
 const PRELUDE = `
@@ -15,8 +15,7 @@ const PRELUDE = `
   const addon = require(${JSON.stringify(ADDON)});
   const sampling = { temperature: 1, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1 };
   const described = JSON.parse(process.argv[1]);
-  async function load() {
-    const engine = new addon.Engine({ device: 'cpu', threads: 1 });
+  async function load(engine = new addon.Engine({ device: 'cpu', threads: 1 })) {
     const { spec, weights: { files, tensors } } = described;
     const opened = files.map(({ path }) => ({ path, descriptor: require('node:fs').openSync(path) }));
     const { model } = await engine.loadModel({ spec, weights: { files: opened, tensors }, dtype: spec.dtype, job: 1 });

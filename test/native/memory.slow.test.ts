@@ -25,8 +25,8 @@ afterAll(() => engine.dispose());
 const residentMiB = async (): Promise<number> => (await engine.memory()).residentBytes / MIB;
 
 /**
- * Full collections of a process while it loads 30 models of `directory` and forgets each. In a process of its own: with
- * the heap that Jest has, V8 may not end one before the last model is loaded.
+ * Full collections of a process while 30 models of `directory` are loaded by an engine nobody collects. In a process of
+ * its own: with the heap that Jest has, V8 may not end one before the last model is loaded.
  */
 async function collectionsWhileLoading(directory: string): Promise<number> {
   const script = `
@@ -37,7 +37,9 @@ async function collectionsWhileLoading(directory: string): Promise<number> {
       collections += list.getEntries().filter(isFull).length;
     };
     new PerformanceObserver(count).observe({ entryTypes: ['gc'] });
-    for (let i = 0; i < 30; i++) await load();
+    const { engine } = await load();
+    for (let i = 1; i < 30; i++) await load(engine);
+    await engine.dispose();
     console.log(collections);
   `;
   const { code, stdout, stderr } = await runChild(script, { model: directory });
