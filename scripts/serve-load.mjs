@@ -123,7 +123,8 @@ async function measured(all, vocabSize, seconds) {
         await ask(prompts, round < 0 ? WARM_UP_TOKENS : tokens);
         const elapsed = (performance.now() - began) / 1000;
         pause?.();
-        console.error(`round ${round + 1}, ${count} callers, ${name}: ${elapsed.toFixed(2)} s`);
+        const what = round < 0 ? 'warming up' : `round ${round + 1}`;
+        console.error(`${what}, ${count} callers, ${name}: ${elapsed.toFixed(2)} s`);
         if (round >= 0) ((seconds[name] ??= {})[count] ??= []).push(elapsed);
       }
     }
