@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createRequire } from 'node:module';
 import { packageRoot } from './lib/paths.mjs';
 
-const folders = ['addon', 'core', 'cuda', 'fuzz', 'lock', 'test'].map((name) =>
+const folders = ['addon', 'core', 'cuda', 'fuzz', 'lock', 'ranks', 'test'].map((name) =>
   join(packageRoot, 'native', name),
 );
 const files = folders.flatMap((folder) =>

@@ -97,14 +97,14 @@ test('imports point to lower layers, never to a neighbour in the same layer', ()
   expect(shown(wrong)).toEqual([]);
 });
 
-test('only base/addon.ts loads addons: the engine for engine/binding.ts, locks for run/kernel-lock.ts', () => {
+test('only base/addon.ts loads addons, each for the one file that knows its functions', () => {
   const loaders = sourceFiles().filter((file) => {
     const text = readFileSync(join(SRC, file), 'utf8');
-    return /process\.dlopen|(acoer|lock|\})\.node['"`]/.test(text);
+    return /process\.dlopen|(acoer|lock|ranks|\})\.node['"`]/.test(text);
   });
   expect(loaders).toEqual(['base/addon.ts']);
   const users = all.filter(({ target }) => target === 'base/addon').map(({ file }) => file);
-  expect(users.sort()).toEqual(['engine/binding.ts', 'run/kernel-lock.ts']);
+  expect(users.sort()).toEqual(['engine/binding.ts', 'ranks/native.ts', 'run/kernel-lock.ts']);
   const values = all.filter(
     ({ file, target, typeOnly }) => target === 'engine/binding' && !typeOnly && moduleOf(file) !== 'engine',
   );

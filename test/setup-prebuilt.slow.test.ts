@@ -19,6 +19,7 @@ import { builtCli, ROOT } from './helpers/cli';
 const NAME = '@acoer/linux-x64-libtorch2.13-cpu';
 const loadModules = async () => ({
   ...(await import('../scripts/lib/build.mjs')),
+  ...(await import('../scripts/lib/paths.mjs')),
   ...(await import('../scripts/lib/prebuilt.mjs')),
 });
 let lib: Awaited<ReturnType<typeof loadModules>>;
@@ -40,7 +41,7 @@ interface Installed {
 /** The parts of the package that set-up and the first call read, with the prebuilt package beside it. */
 function installed(own: string): Installed {
   const copy = (path: string) => cpSync(join(ROOT, path), join(own, path), { recursive: true });
-  for (const name of ['CMakeLists.txt', 'addon', 'core', 'cuda', 'lock']) copy(join('native', name));
+  for (const name of ['CMakeLists.txt', 'addon', 'core', 'cuda', 'lock', 'ranks']) copy(join('native', name));
   for (const path of ['package.json', 'scripts/setup.mjs', 'scripts/lib', 'dist/base', 'dist/engine'])
     copy(path);
   for (const name of ['bindings', 'file-uri-to-path']) copy(join('node_modules', name));
@@ -94,7 +95,7 @@ test('without a compiler set-up takes it, and the doctor names it', () => {
     stdout: '',
     stderr: expect.stringContaining(`the engine is that of ${NAME} 0.1.0\n`),
   });
-  expect(builtFiles(project)).toEqual(['acoer.node', 'libtorch', 'lock.node']);
+  expect(builtFiles(project)).toEqual(['acoer.node', 'libtorch', 'lock.node', 'ranks.node']);
   expect(firstCall(project, env).libtorch).toContain(libtorch.version);
   const doctor = node(
     project.own,
@@ -112,7 +113,7 @@ test('without a compiler set-up takes it, and the doctor names it', () => {
 test('where set-up never ran, the first call takes it', () => {
   const project = inProject();
   expect(firstCall(project, bareMachine()).libtorch).toContain(libtorch.version);
-  expect(builtFiles(project)).toEqual(['acoer.node', 'libtorch', 'lock.node']);
+  expect(builtFiles(project)).toEqual(['acoer.node', 'libtorch', 'lock.node', 'ranks.node']);
 });
 
 test('without libtorch the first call is answered by one sentence', () => {

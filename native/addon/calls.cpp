@@ -201,6 +201,16 @@ Request gradients(const Info&, const Fields& args) {
           })};
 }
 
+// JavaScript gets the memory itself, once: an address must not be given to V8 twice.
+Request gradientSums(const Info&, const Fields& args) {
+  return {.work = [handle = args.count("policy")](CallContext& call) -> Pack {
+    Policy& policy = call.session.policy(handle);
+    const bool first = !policy.gradientSums.host.defined();
+    const at::Tensor sums = lendGradientSums(policy);
+    return first ? sharedNumbers(sums) : nothing();
+  }};
+}
+
 Request savePolicy(const Info&, const Fields& args) {
   const auto dtype = args.isNull("dtype") ? at::ScalarType::Undefined : readDtype(args, "dtype");
   return {.work = onPolicy(args, [path = args.text("path"), dtype](Policy& policy, CallContext&) {
@@ -238,6 +248,7 @@ const std::vector<EngineCall> kEngineCalls{
     {"step", calls::step},
     {"zeroGradients", calls::zeroGradients},
     {"gradients", calls::gradients},
+    {"gradientSums", calls::gradientSums},
     {"savePolicy", calls::savePolicy},
     {"saveOptimizer", calls::saveOptimizer},
     {"restorePolicy", calls::restoreFrom<restorePolicy>},

@@ -111,7 +111,8 @@ PackedSequences readSequences(const Fields& fields) {
   };
   return {.ids = fields.int32s("ids"),
           .offsets = widened("offsets"),
-          .promptLengths = widened("promptLengths")};
+          .promptLengths = widened("promptLengths"),
+          .runs = fields.has("runs") ? widened("runs") : std::vector<int64_t>()};
 }
 
 std::optional<DropoutKey> readDropout(const Fields& fields) {

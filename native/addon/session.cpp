@@ -3,15 +3,18 @@
 #include <malloc.h>
 
 #include "train/forward.h"
+#include "train/gradients.h"
 
 namespace acoer {
 namespace {
 
-// The size of the values, the gradients, AdamW's two moments, and the tape if there is one.
+// The size of the values, AdamW's two moments, the sums of gradients, and the tape if there is one.
 int64_t policyBytes(const Policy& policy) {
   int64_t total = tapeBytes(policy);
+  const auto sumBytes = static_cast<int64_t>(c10::elementSize(gradientSumType(policy)));
   for (const Parameter& parameter : policy.parameters) {
-    total += 4 * static_cast<int64_t>(parameter.value.nbytes());
+    total +=
+        3 * static_cast<int64_t>(parameter.value.nbytes()) + parameter.value.numel() * sumBytes;
   }
   return total;
 }

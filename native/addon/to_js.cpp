@@ -178,4 +178,16 @@ Napi::Value toJs(Napi::Env env, const DeviceFacts& facts, int threads) {
                       {"freeBytes", facts.freeBytes}});
 }
 
+Pack sharedNumbers(const at::Tensor& flat) {
+  return [flat](Napi::Env env) -> Napi::Value {
+    const auto count = static_cast<size_t>(flat.numel());
+    auto* owner = new at::Tensor(flat);
+    const auto buffer = Napi::ArrayBuffer::New(
+        env, flat.mutable_data_ptr(), flat.nbytes(),
+        [](Napi::Env, void*, at::Tensor* tensor) { delete tensor; }, owner);
+    if (flat.scalar_type() == at::kFloat) return Napi::Float32Array::New(env, count, buffer, 0);
+    return Napi::Float64Array::New(env, count, buffer, 0);
+  };
+}
+
 }  // namespace acoer

@@ -71,4 +71,7 @@ inline Pack nothing() {
   return [](Napi::Env env) { return env.Undefined(); };
 }
 
+// A typed array over the memory of a flat fp32 or fp64 tensor on the host.
+Pack sharedNumbers(const at::Tensor& flat);
+
 }  // namespace acoer

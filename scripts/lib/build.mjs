@@ -1,4 +1,4 @@
-/** Builds acoer.node and lock.node with cmake-js; CMake and Ninja decide what is out of date. */
+/** Builds the addons with cmake-js; CMake and Ninja decide what is out of date. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { availableParallelism, totalmem } from 'node:os';
@@ -8,11 +8,12 @@ import { fingerprint } from './inspect.mjs';
 import { compileProgress, say } from './log.mjs';
 import {
   addonFile,
+  ADDONS,
   buildTree,
   inCheckout,
-  lockAddonFile,
   makeFolders,
   packageRoot,
+  releaseFolder,
   setupCommand,
   stateFile,
 } from './paths.mjs';
@@ -120,6 +121,8 @@ const isTreeOf = (libtorch) =>
   cacheValue('LIBTORCH') === libtorch.root &&
   isStateOf(libtorch);
 
+const missingAddon = () => ADDONS.map((name) => join(releaseFolder, name)).find((file) => !existsSync(file));
+
 /**
  * Whether an installed package was built for this libtorch: its objects were then removed, CMake's cache with them.
  * @param {import('./find.mjs').FoundLibtorch} libtorch
@@ -127,7 +130,7 @@ const isTreeOf = (libtorch) =>
 const isFinished = (libtorch) =>
   !inCheckout() &&
   cacheValue('LIBTORCH') === null &&
-  [addonFile, lockAddonFile].every((file) => existsSync(file)) &&
+  missingAddon() === undefined &&
   isStateOf(libtorch) &&
   !readState()?.prebuilt;
 
@@ -162,7 +165,7 @@ export async function buildAddon(libtorch, askedFlavour, env) {
   }
   writeState(libtorch, askedFlavour, null);
   await compile(jobs, env);
-  const missing = [addonFile, lockAddonFile].find((file) => !existsSync(file));
+  const missing = missingAddon();
   if (missing !== undefined)
     throw new SetupError(
       `the build succeeded but produced no ${missing}: remove ${buildTree} and run \`${setupCommand()}\`.`,

@@ -14,8 +14,8 @@ export const buildTree = join(packageRoot, 'native', 'build');
 /** Where the addons are loaded from; node-gyp wipes the folder above before a rebuild. */
 export const releaseFolder = join(packageRoot, 'build', 'Release');
 export const addonFile = join(releaseFolder, 'acoer.node');
-/** Locks of files; needs no libtorch. */
-export const lockAddonFile = join(releaseFolder, 'lock.node');
+/** Every addon that is built: the engine, locks of files, the ranks of a run. */
+export const ADDONS = ['acoer.node', 'lock.node', 'ranks.node'];
 export const cudaObjectFile = join(releaseFolder, 'libacoer_cuda.so');
 /** The link beside the addon through which it finds libtorch. */
 export const LIBTORCH_LINK = 'libtorch';

@@ -18,7 +18,15 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { writeState } from './build.mjs';
 import { SetupError, systemCode } from './errors.mjs';
-import { buildTree, inCheckout, LIBTORCH_LINK, makeFolders, packageRoot, releaseFolder } from './paths.mjs';
+import {
+  ADDONS,
+  buildTree,
+  inCheckout,
+  LIBTORCH_LINK,
+  makeFolders,
+  packageRoot,
+  releaseFolder,
+} from './paths.mjs';
 import { probeAddon } from './probe.mjs';
 
 /**
@@ -27,10 +35,9 @@ import { probeAddon } from './probe.mjs';
  * @typedef {Binary & {name: string, version: string, folder: string}} Prebuilt
  */
 
-export const ADDONS = ['acoer.node', 'lock.node'];
 /** Made with the addons by scripts/prebuild.mjs. */
 export const BINARY = 'binary.json';
-const SOURCES = ['CMakeLists.txt', 'addon', 'core', 'cuda', 'lock'];
+const SOURCES = ['CMakeLists.txt', 'addon', 'core', 'cuda', 'lock', 'ranks'];
 
 /** Which native sources these are: package and addon may have been packed at different times. */
 export function sourcesDigest(native = join(packageRoot, 'native')) {

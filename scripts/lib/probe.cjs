@@ -1,6 +1,5 @@
 'use strict';
-// Loads the addon, and the one for locks beside it, in a separate process, so that a broken one cannot take
-// down the caller. argv: file, devices...
+// Loads the addons of a folder in a separate process, so that a broken one cannot take down the caller. argv: file, devices...
 const { availableParallelism, constants } = require('node:os');
 const { dirname, join } = require('node:path');
 process.env.OMP_WAIT_POLICY ??= 'passive';
@@ -24,7 +23,8 @@ async function main() {
   const loaded = { exports: {} };
   process.dlopen(loaded, file, constants.dlopen.RTLD_NOW);
   const addon = loaded.exports;
-  require(join(dirname(file), 'lock.node'));
+  for (const name of ['lock.node', 'ranks.node'])
+    process.dlopen({ exports: {} }, join(dirname(file), name), constants.dlopen.RTLD_NOW);
   const build = addon.buildInfo();
   const facts = [];
   for (const device of devices) facts.push(await deviceFacts(addon, device));

@@ -13,6 +13,8 @@ export type AcoerErrorCode =
   | 'WRITE_FAILED' // the run directory disappeared, is full, read-only or was taken over: exit 1
   | 'COLLAPSED' // the collapse guard ended the run: exit 1
   | 'HUNG' // the watchdog ended the run: exit 1
+  | 'RANK_LOST' // another process of the run ended, or is not heard any more: exit 1
+  | 'RANKS_DIVERGED' // the processes of the run have other weights: exit 1
   | 'REWARD_FAILED' // a user's reward threw, timed out or returned an invalid value: exit 1
   | 'SAMPLER_FAILED' // a sampler of the user's threw, or gave a wrong completion: exit 1
   | 'LOSS_FAILED' // a loss of the user's threw, or gave wrong numbers: exit 1

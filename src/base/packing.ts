@@ -9,8 +9,49 @@ export interface Tokens {
 
 export const sampleTokens = (sample: Tokens) => sample.promptIds.length + sample.completionIds.length;
 
-/** Prompt and completion of each sequence laid end to end. */
-export function packSequences(sequences: readonly Tokens[]): PackedSequences {
+/** Neighbouring sequences whose gradients are always added up together. */
+export type Run<Sequence extends Tokens> = readonly Sequence[];
+
+export const runTokens = (run: Run<Tokens>) => run.reduce((sum, sequence) => sum + sampleTokens(sequence), 0);
+
+/**
+ * Most tokens of a run of several sequences: large enough for its products to cost what those of a larger one do,
+ * small enough for a step's runs to be dealt out evenly.
+ */
+export const RUN_TOKENS = 512;
+
+const samePrompt = ({ promptIds: a }: Tokens, { promptIds: b }: Tokens) =>
+  a === b || (a.length === b.length && a.every((id, i) => id === b[i]));
+
+/**
+ * Cuts `sequences` into runs: neighbours with the same prompt, at most `budget` tokens of them. A sequence above the
+ * budget is a run of its own.
+ */
+export function runsByTokens<Sequence extends Tokens>(
+  sequences: readonly Sequence[],
+  budget = RUN_TOKENS,
+): Sequence[][] {
+  const runs: Sequence[][] = [];
+  let tokens = 0;
+  for (const sequence of sequences) {
+    const last = runs.at(-1);
+    tokens += sampleTokens(sequence);
+    if (last !== undefined && tokens <= budget && samePrompt(last[0]!, sequence)) {
+      last.push(sequence);
+      continue;
+    }
+    runs.push([sequence]);
+    tokens = sampleTokens(sequence);
+  }
+  return runs;
+}
+
+/** Each sequence as a run of its own, for passes that are packed as tightly as may be. */
+export const apart = <Sequence extends Tokens>(sequences: readonly Sequence[]): Sequence[][] =>
+  sequences.map((sequence) => [sequence]);
+
+/** Prompt and completion of each sequence laid end to end. @param runs that make up `sequences`; default: none */
+export function packSequences(sequences: readonly Tokens[], runs?: readonly Run<Tokens>[]): PackedSequences {
   const offsets = new Int32Array(sequences.length + 1);
   const promptLengths = new Int32Array(sequences.length);
   sequences.forEach(({ promptIds, completionIds }, i) => {
@@ -22,7 +63,10 @@ export function packSequences(sequences: readonly Tokens[]): PackedSequences {
     ids.set(promptIds, offsets[i]);
     ids.set(completionIds, offsets[i]! + promptIds.length);
   });
-  return { ids, offsets, promptLengths };
+  if (runs === undefined) return { ids, offsets, promptLengths };
+  const starts = new Int32Array(runs.length + 1);
+  runs.forEach((run, i) => (starts[i + 1] = starts[i]! + run.length));
+  return { ids, offsets, promptLengths, runs: starts };
 }
 
 /** Splits a flat per-token array into one array per sequence, with one number per completion token. */

@@ -1,6 +1,6 @@
 /** The workload of a benchmark: random prompts and completions of fixed lengths, with random rewards. */
 import { computeAdvantages } from '../grpo/advantages';
-import { packByTokens, packSequences, type Tokens } from '../base/packing';
+import { packByTokens, packSequences, runsByTokens, runTokens, type Tokens } from '../base/packing';
 import type { CallOptions, GenerateRequest, GenerateResult, Model, Policy } from '../engine/types';
 import { streamSeed, uniformStream } from '../base/rng';
 
@@ -95,13 +95,14 @@ export async function trainPass(
   samples: readonly Sample[],
   options: CallOptions,
 ): Promise<TrainPass> {
-  const lengths = samples.map((s) => s.promptIds.length + s.completionIds.length);
+  const runs = runsByTokens(samples);
   let largest = 0;
   let total = 0;
   let tokens = 0;
-  for (const bin of packByTokens(lengths, load.microBatchTokens)) {
-    const members = bin.map((i) => samples[i]!);
-    const { logprobs } = await policy.forward(packSequences(members), options);
+  for (const bin of packByTokens(runs.map(runTokens), load.microBatchTokens)) {
+    const own = bin.map((i) => runs[i]!);
+    const members = own.flat();
+    const { logprobs } = await policy.forward(packSequences(members, own), options);
     // On-policy every ratio is 1: the slope of the grpo loss is -advantage / length / sequences.
     const slopes = members.flatMap(({ advantage, completionIds: { length } }) =>
       new Array<number>(length).fill(-advantage / length / samples.length),

@@ -109,9 +109,9 @@ export async function untilAborted(signal: AbortSignal): Promise<void> {
   if (!signal.aborted) await once(signal, 'abort');
 }
 
-/** A hung engine call would make `process.exit` wait forever; every file on disk is intact. */
+/** A hung engine call, or one to a lost rank, would make the process wait forever; every file on disk is intact. */
 export function endIfStuck(error: unknown): void {
-  if (!isStuck(error)) return;
+  if (!isStuck(error) && errorCode(error) !== 'RANK_LOST') return;
   try {
     writeSync(process.stderr.fd, `acoer: ${errorMessage(error)}\n`);
   } finally {

@@ -20,6 +20,7 @@ import type { KnownMetrics } from '../base/metric-names';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
 import { addEngineSettings, integer, path, repeatable } from './command';
 import { printableLine } from '../base/printable';
+import { endWithParent, runRanks, tellFolder } from './nproc';
 import { layersOf, resumedRun, type RunFlags, stoppable } from './run-call';
 import { alignTable } from './table';
 import { answersLines, closingLines, summaryTable } from './view/closing';
@@ -38,6 +39,7 @@ interface TrainFlags extends RunFlags, Pick<TrainSettings, (typeof SETTINGS)[num
   preset?: string;
   acceptChanged?: 'reward';
   watch?: boolean;
+  nproc?: number;
 }
 
 export function define(command: Command): void {
@@ -61,6 +63,7 @@ export function define(command: Command): void {
       .option('--max-steps <n>', 'optimiser updates', integer(1))
       .option('--seed <n>', 'seed of the run', integer(0)),
   )
+    .option('--nproc <n>', 'train with so many processes of this machine (docs/ranks.md)', integer(1))
     .option('--ignore-plan', 'start even if the plan says that the run will not fit in memory')
     .option('--watch', 'show the run in the browser while it trains (see acoer watch)')
     .option('--json', 'print the summary as JSON instead of a table')
@@ -92,7 +95,12 @@ async function runTrain(configPath: string | undefined, flags: TrainFlags): Prom
     printText(describeConfigMarkdown().trimEnd());
   } else {
     const [settings, options] = trainCall(configPath, flags);
-    const { ignorePlan } = flags;
+    const { ignorePlan, nproc = 1 } = flags;
+    if (nproc > 1) {
+      // Mistakes are found above, before anything is started.
+      process.exitCode = await runRanks(nproc);
+      return;
+    }
     await runAndReport(settings, { ...options, ignorePlan }, flags.json === true, flags.watch === true);
   }
 }
@@ -123,9 +131,13 @@ export async function runAndReport(
     recorded: () => recorded,
   });
   const onEvent: TrainOptions['onEvent'] = (event) => {
-    if (event.type === 'run' && watch) showLive(event.directory, view);
+    if (event.type === 'run') {
+      tellFolder(event.directory);
+      if (watch) showLive(event.directory, view);
+    }
     view.onEvent(event);
   };
+  endWithParent();
   await stoppable(view.stopping, async (signal, hold) => {
     try {
       const before = options.resume ?? options.fork?.run;
@@ -133,10 +145,10 @@ export async function runAndReport(
       const run = await train(settings, { ...options, signal, onEvent, exitWhenBlocked: true });
       hold(run);
       // Not before the engine is there: where a device is missing, nothing is left of the folder.
-      if (!json) printText(`run ${printableLine(run.directory)}`);
+      if (!json && run.leads) printText(`run ${printableLine(run.directory)}`);
       const summary = await run.result();
       view.close();
-      await report(run, summary, json, view.answers);
+      if (run.leads) await report(run, summary, json, view.answers);
     } finally {
       view.close();
     }

@@ -2,7 +2,7 @@
  * The native boundary as types, and the only file that loads the addon. What callers see as it crosses the boundary is in
  * `types.ts`.
  *
- * Every value is copied across; no tensor memory is shared. Flat arrays come with offsets: the ids of
+ * Every value is copied across; no tensor memory is shared but by `gradientSums`. Flat arrays come with offsets: the ids of
  * sequence b are `ids[offsets[b] .. offsets[b + 1])`, and "per token" arrays hold one number per completion
  * token (from `promptLengths[b]` on), sequences end to end. Seeds are unsigned 64-bit.
  */
@@ -241,6 +241,11 @@ export interface NativeEngine {
   zeroGradients(args: { policy: PolicyId }): Promise<void>;
   /** Copies of the accumulated gradients by parameter name; for tests and diagnostics. */
   gradients(args: { policy: PolicyId }): Promise<TensorTable>;
+  /**
+   * Fills the array that the policy's first call gave, over native memory that lives as long as the array: the one
+   * exception to copying. Later calls give nothing.
+   */
+  gradientSums(args: { policy: PolicyId }): Promise<Float64Array | Float32Array | undefined>;
   savePolicy(args: { policy: PolicyId; path: string; dtype: Dtype | null }): Promise<void>;
   saveOptimizer(args: { policy: PolicyId; path: string }): Promise<void>;
   restorePolicy(args: { policy: PolicyId; tensors: NativeTensorTable }): Promise<void>;

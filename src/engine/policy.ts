@@ -35,6 +35,8 @@ export function policyArguments(options: PolicyOptions): NativePolicyOptions {
 export class NativePolicy extends NativeObject implements Policy {
   version = 0;
   private changes = 0;
+  /** What `gradientSums` gives. */
+  private sums: Float64Array | Float32Array | undefined;
 
   constructor(
     calls: Calls,
@@ -50,8 +52,8 @@ export class NativePolicy extends NativeObject implements Policy {
     needOptions(options, 'forward', FORWARD_OPTIONS);
     const { temperature = 1, dropoutSeed = null } = options;
     const { policy } = this.info;
-    const { ids, offsets, promptLengths } = sequences;
-    const args = { ids, offsets, promptLengths, policy, temperature, dropoutSeed };
+    const { ids, offsets, promptLengths, runs } = sequences;
+    const args = { ids, offsets, promptLengths, runs, policy, temperature, dropoutSeed };
     return this.calls.run((native, job) => native.forward({ ...args, job }), options);
   }
 
@@ -88,6 +90,11 @@ export class NativePolicy extends NativeObject implements Policy {
 
   gradients(): Promise<TensorTable> {
     return this.calls.run((native) => native.gradients({ policy: this.info.policy }));
+  }
+
+  async gradientSums(): Promise<Float64Array | Float32Array> {
+    const first = await this.calls.run((native) => native.gradientSums({ policy: this.info.policy }));
+    return (this.sums ??= first!);
   }
 
   save(path: string, dtype?: Dtype): Promise<void> {

@@ -41,6 +41,12 @@ export interface PackedSequences {
   ids: Int32Array;
   offsets: Int32Array;
   promptLengths: Int32Array;
+  /**
+   * Where runs of sequences begin, from 0, and the number of sequences. Small models on a CPU compute each run as if it
+   * was alone, so that its gradient depends neither on what else is in the call nor on the number of threads. Default:
+   * a run for each thread.
+   */
+  runs?: Int32Array;
 }
 
 export interface SamplingOptions {
@@ -276,6 +282,13 @@ export interface Policy extends AsyncDisposable {
   step(options: StepOptions): Promise<StepResult>;
   zeroGradients(): Promise<void>;
   gradients(): Promise<TensorTable>;
+  /**
+   * The gradients since the last step, summed, of all parameters end to end: to be added up with those of other
+   * processes, in place. `step` rounds them to the weights' type. Every call gives the same array, whose numbers are
+   * valid until the next call of the policy; on a CPU it is the engine's own memory, which the policy keeps from then
+   * on. Float64 for LoRA and for small models on a CPU, else the weights' type.
+   */
+  gradientSums(): Promise<Float64Array | Float32Array>;
   /** One safetensors file; LoRA under PEFT's names in fp32, a full policy under Hugging Face's in `dtype`. */
   save(path: string, dtype?: Dtype): Promise<void>;
   restore(path: string): Promise<void>;

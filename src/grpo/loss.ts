@@ -4,7 +4,7 @@ import type { TokenValues } from '../engine/types';
 import { importanceWeights, isOnPolicy, type LossBatch, type LossResult, type LossSettings } from '../losses';
 import type { Sample } from './sample';
 import type { UpdateContext } from './context';
-import { joinPerToken, packSequences, splitPerToken } from '../base/packing';
+import { joinPerToken, packSequences, splitPerToken, type Run } from '../base/packing';
 import { checkLoss, checkTokens } from './non-finite';
 
 /** What the trainer measured on one sample. */
@@ -110,6 +110,7 @@ function keptTokens(
 
 /**
  * Adds the gradient of the loss on `members` to the policy's.
+ * @param runs that make up `members`
  * @throws NonFiniteError naming the completion whose log-prob or slope is not finite; its gradient is
  * discarded
  */
@@ -117,11 +118,12 @@ export async function lossPass(
   context: Pick<UpdateContext, 'config' | 'policy' | 'loss' | 'signal' | 'watch'>,
   members: readonly Sample[],
   { normalizer, dropoutSeed, kept }: PassOptions,
+  runs: readonly Run<Sample>[] = [members],
 ): Promise<PassResult> {
   const { config, policy, signal } = context;
   const call = signal ? { signal } : {};
   const { temperature } = config;
-  const values = await policy.forward(packSequences(members), { temperature, dropoutSeed, ...call });
+  const values = await policy.forward(packSequences(members, runs), { temperature, dropoutSeed, ...call });
   checkTokens('accumulate', 'the log-prob', members, values.logprobs);
   const batch = lossBatch(config, members, values.logprobs, kept);
   const result = context.loss.compute(batch, lossSettings(config, normalizer));

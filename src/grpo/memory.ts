@@ -3,7 +3,7 @@ import type { Config } from '../config';
 import { DEFAULT_SLOTS, SlotLimit, untilItFits } from '../sampling';
 import { AcoerError, errorCode, errorMessage } from '../base/errors';
 import { minimum } from '../base/statistics';
-import { packByTokens, sampleTokens, type Tokens } from '../base/packing';
+import { packByTokens, runsByTokens, runTokens, type Run, type Tokens } from '../base/packing';
 
 /** Limits found after running out of memory; null: the configured one has held so far. Plain JSON. */
 export interface LearntLimits {
@@ -109,26 +109,29 @@ export class MemoryLimits {
   }
 
   /**
-   * Calls `pass` with one bin of `samples` after the other. If memory runs out in a bin of several, calls
-   * `restart` and starts over with bins of at most half of that bin's tokens, a limit for the rest of the
-   * run. So the result depends on the limit that held, not on where memory ran out. Returns the number of
-   * bins.
+   * Calls `pass` with one bin of whole runs after the other. If memory runs out in a bin of several sequences,
+   * calls `restart` and starts over with bins of at most half of that bin's tokens, a limit for the rest of the
+   * run, which also cuts runs above it. So the result depends on the limit that held, not on where memory ran out.
+   * Returns the number of bins.
    *
    * @throws OUT_OF_MEMORY when a single sequence does not fit
    */
   async inBins<Sample extends Tokens>(
     phase: 'scoring' | 'training',
-    samples: readonly Sample[],
-    pass: (members: readonly Sample[]) => Promise<void>,
+    runs: readonly Run<Sample>[],
+    pass: (members: readonly Sample[], runs: readonly Run<Sample>[]) => Promise<void>,
     restart: () => void | Promise<void> = () => undefined,
   ): Promise<number> {
     let members: readonly Sample[] = [];
     return untilItFits(
       async () => {
-        const bins = packByTokens(samples.map(sampleTokens), this.microBatchTokens);
+        const most = this.microBatchTokens;
+        const fitting = runs.flatMap((run) => (runTokens(run) > most ? runsByTokens(run, most) : [run]));
+        const bins = packByTokens(fitting.map(runTokens), most);
         for (const bin of bins) {
-          members = bin.map((i) => samples[i]!);
-          await pass(members);
+          const own = bin.map((i) => fitting[i]!);
+          members = own.flat();
+          await pass(members, own);
         }
         return bins.length;
       },
@@ -140,7 +143,7 @@ export class MemoryLimits {
   }
 
   private halve(phase: MemoryPhase, members: readonly Tokens[], error: unknown): void {
-    const tokens = members.reduce((sum, sample) => sum + sampleTokens(sample), 0);
+    const tokens = runTokens(members);
     if (members.length <= 1)
       throw memoryError(
         error,

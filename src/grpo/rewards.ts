@@ -3,7 +3,7 @@ import { isPromise, late, withinTime, withTimeout, type Work } from '../base/dea
 import { AcoerError, errorMessage } from '../base/errors';
 import { shownJson } from '../base/json';
 import { copiedProblem } from '../judges';
-import { Ranks, shareOf } from '../ranks';
+import { asSent, Ranks, shareOf } from '../ranks';
 import type { RewardScore, RewardView, WeightedReward } from '../rewards/types';
 import type { Group, Prompt, Reward, Rollout } from '../base/types';
 import { columnsOf, meansOf, notesFault } from './notes';
@@ -242,7 +242,7 @@ export async function observeBatch(
         const observe = () => reward.observe(states[reward.name], { step, maxLength, batch });
         const state = await (reward.keepsTime ? observe() : observed(observe, timeoutMs));
         // What cannot be sent to the other ranks must fail here, where the reward is known.
-        next[reward.name] = ranks.size > 1 ? structuredClone(state) : state;
+        next[reward.name] = ranks.size > 1 ? asSent(state) : state;
       } catch (cause) {
         const message = `Reward "${reward.name}" failed to observe the batch of step ${step + 1}: ${errorMessage(cause)}`;
         throw new AcoerError('REWARD_FAILED', message, { cause });

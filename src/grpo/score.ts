@@ -1,8 +1,8 @@
 /** Log-probs and entropies of samples, without gradients, in passes that fit into memory. */
 import type { Policy, TokenValues } from '../engine/types';
-import { packSequences, splitPerToken } from '../base/packing';
+import { apart, packSequences, runsByTokens, splitPerToken } from '../base/packing';
 import { updatesPerGeneration, type ScoreContext } from './context';
-import { shareOf } from '../ranks';
+import { dealtByTokens } from './dealing';
 import { checkTokens, onEveryRank } from './non-finite';
 import { sampleName, type Sample } from './sample';
 
@@ -17,7 +17,7 @@ export async function scoreSamples(
   take: (members: readonly Sample[], values: TokenValues) => void,
 ): Promise<void> {
   const options = { policy, temperature: config.temperature, ...(signal && { signal }) };
-  await memory.inBins('scoring', samples, async (members) => {
+  await memory.inBins('scoring', apart(samples), async (members) => {
     const scored = watch.begin(() => ({ microBatch: members.map(sampleName) }));
     try {
       take(members, await model.score(packSequences(members), options));
@@ -31,7 +31,8 @@ export async function scoreSamples(
 export async function addLogprobs(context: ScoreContext, samples: readonly Sample[]): Promise<void> {
   const { config, policy, reference, ranks } = context;
   const used = samples.filter((sample) => !sample.skipped);
-  const own = shareOf(ranks, used);
+  const shares = dealtByTokens(ranks.size, runsByTokens(used)).map((runs) => runs.flat());
+  const [own, all] = [shares[ranks.rank]!, shares.flat()];
   const scoreAll = (whose: string, field: 'oldLogprobs' | 'refLogprobs', of: Policy | null) =>
     scoreSamples(context, own, of, (members, { logprobs }) => {
       splitPerToken(logprobs, members).forEach((part, i) => (members[i]![field] = part));
@@ -45,5 +46,5 @@ export async function addLogprobs(context: ScoreContext, samples: readonly Sampl
     if (config.beta !== 0) await scoreAll(whose, 'refLogprobs', reference);
     return own.map(({ oldLogprobs, refLogprobs }) => ({ oldLogprobs, refLogprobs }));
   });
-  scored.flat().forEach((values, i) => Object.assign(used[i]!, values));
+  scored.flat().forEach((values, i) => Object.assign(all[i]!, values));
 }

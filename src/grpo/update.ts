@@ -1,12 +1,12 @@
 /** One optimiser update from a slice of a generated batch. */
 import type { Config } from '../config';
 import { entropyThreshold } from '../losses';
-import { shareOf } from '../ranks';
 import { streamSeed } from '../base/rng';
 import { samplingSeed, type LoopState, type UpdateContext } from './context';
 import { lossPass, type PassOptions, type SampleResult } from './loss';
 import { memoryError } from './memory';
-import { joinPerToken, splitPerToken } from '../base/packing';
+import { joinPerToken, runsByTokens, splitPerToken, type Run } from '../base/packing';
+import { dealtByTokens } from './dealing';
 import { gradientNonFinite, NonFiniteError, onEveryRank, type NonFinite } from './non-finite';
 import { sampleName, type OpenBatch, type Sample } from './sample';
 import { scheduleFactor } from './schedule';
@@ -50,7 +50,8 @@ async function accumulateAll(
   options: PassOptions,
 ): Promise<boolean> {
   const { policy, ranks, watch, memory } = context;
-  const live = shareOf(ranks, total.samples).filter((sample) => !sample.skipped);
+  const live = total.samples.filter((sample) => !sample.skipped);
+  const own = dealtByTokens(ranks.size, runsByTokens(live))[ranks.rank]!;
   const { dropoutSeed } = options;
   const before = { loss: total.loss, klSum: total.klSum, entropySum: total.entropySum };
   const restart = async () => {
@@ -59,12 +60,12 @@ async function accumulateAll(
     total.results.clear();
     total.microBatches.length = 0;
   };
-  const pass = async (samples: readonly Sample[]) => {
+  const pass = async (samples: readonly Sample[], runs: readonly Run<Sample>[]) => {
     const microBatch: MicroBatch = { samples, dropoutSeed, loss: NaN, logprobSum: NaN };
     const index = total.microBatches.push(microBatch) - 1;
     const trained = watch.begin(() => ({ microBatch: index, samples: samples.map(sampleName) }));
     try {
-      const result = await lossPass(context, samples, options);
+      const result = await lossPass(context, samples, options, runs);
       Object.assign(microBatch, { loss: result.loss, logprobSum: result.logprobSum });
       total.loss += result.loss;
       total.klSum += result.klSum;
@@ -76,7 +77,7 @@ async function accumulateAll(
   };
   try {
     const shares = await onEveryRank(ranks, 'training', async () => {
-      await memory.inBins('training', live, pass, restart);
+      await memory.inBins('training', own, pass, restart);
       return shareResults(total);
     });
     mergeResults(total, shares);
@@ -111,23 +112,26 @@ function mergeResults(total: UpdateResult, shares: readonly ShareResults[]): voi
   total.results = new Map(all.map(({ place, result }) => [total.samples[place]!, result]));
 }
 
-/** [T] per sample of this rank: 1 for tokens whose entropy is among the `topEntropyQuantile` highest. */
+/** [T] per sample: 1 for tokens whose entropy is among the `topEntropyQuantile` highest. */
 async function highEntropyTokens(
   context: UpdateContext,
   samples: readonly Sample[],
 ): Promise<Map<Sample, Uint8Array>> {
   const { policy, config, ranks } = context;
-  const entropies = new Map<Sample, Float64Array>();
-  const counted = shareOf(ranks, samples).filter((sample) => !sample.masked);
+  const counted = runsByTokens(samples.filter((sample) => !sample.masked));
+  const shares = dealtByTokens(ranks.size, counted).map((runs) => runs.flat());
+  const own = shares[ranks.rank]!;
   const all = await ranks.gather('scoring entropies', async () => {
-    await scoreSamples(context, counted, policy, (members, values) => {
+    const entropies = new Map<Sample, Float64Array>();
+    await scoreSamples(context, own, policy, (members, values) => {
       splitPerToken(values.entropies, members).forEach((part, b) => entropies.set(members[b]!, part));
     });
-    return [...entropies.values()];
+    return own.map((sample) => entropies.get(sample)!);
   });
-  const threshold = entropyThreshold(joinPerToken(all.flat()), config.topEntropyQuantile);
-  const high = (own: Float64Array) => Uint8Array.from(own, (entropy) => Number(entropy >= threshold));
-  return new Map([...entropies].map(([sample, own]) => [sample, high(own)]));
+  const flat = all.flat();
+  const threshold = entropyThreshold(joinPerToken(flat), config.topEntropyQuantile);
+  const high = (of: Float64Array) => Uint8Array.from(of, (entropy) => Number(entropy >= threshold));
+  return new Map(shares.flat().map((sample, i) => [sample, high(flat[i]!)]));
 }
 
 /** The divisor of the slice `samples`, the same for all its micro-batches. */

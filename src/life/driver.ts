@@ -13,6 +13,8 @@ export class RunDriver<Step extends MadeStep, Summary> {
   /** The state is newer than the newest checkpoint. */
   private unsaved: boolean;
   private outcome: Outcome = 'interrupted';
+  /** What it failed with. */
+  private failure: unknown;
   /** What became of the run, in a sentence. */
   private ended: () => string | Promise<string> = () => this.stopMessage();
   /** Whether a step, or the result, has been asked for. */
@@ -83,6 +85,7 @@ export class RunDriver<Step extends MadeStep, Summary> {
       return summary;
     } catch (error) {
       const ending = this.ending(error);
+      this.failure = ending;
       if (errorCode(ending) !== 'INTERRUPTED') this.outcome = 'failed';
       const failed = this.outcome === 'failed' ? `Failed after step ${this.step}. ` : '';
       this.ended = () => `${failed}${errorMessage(ending)}`;
@@ -163,6 +166,7 @@ export class RunDriver<Step extends MadeStep, Summary> {
   private ending(error: unknown): unknown {
     const { watchdog, halt } = this.run;
     if (watchdog.hung !== null) return watchdog.hung;
+    if (halt.failure !== null) return halt.failure;
     const code = errorCode(error);
     // Asked to stop while it waited for space: that is no failure.
     if (halt.waiting.aborted && code === 'WRITE_FAILED' && isFull((error as Error).cause)) {
@@ -188,6 +192,7 @@ export class RunDriver<Step extends MadeStep, Summary> {
       this.run.warn(`The last checkpoint could not be written: ${errorMessage(error)}`);
     }
     try {
+      await this.work.left?.(this.failure);
       if (watchdog.abandoned) await this.run.close(false);
       else await watchdog.phase('checkpoint', () => this.run.close(true));
     } finally {

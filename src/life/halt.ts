@@ -9,6 +9,8 @@ export class Halt {
   private readonly now = new AbortController();
   private deadline: NodeJS.Timeout | undefined;
   private asked = false;
+  /** What the run ends with; null: nothing has failed from outside. */
+  failure: Error | null = null;
 
   constructor(private readonly signal?: AbortSignal) {
     signal?.addEventListener('abort', this.onAbort);
@@ -31,6 +33,12 @@ export class Halt {
   hang(error: Error): void {
     this.soon.abort(error);
     this.now.abort(error);
+  }
+
+  /** Ends the run at once with this error, whatever the calls that it aborts throw. */
+  fail(error: Error): void {
+    this.failure ??= error;
+    this.hang(error);
   }
 
   /** The run must end after the step in progress. */

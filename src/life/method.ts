@@ -147,6 +147,8 @@ export interface Work<Step extends MadeStep, Summary> {
   save(signal?: AbortSignal): Promise<void>;
   /** After the last step: evaluates, and writes the last files. */
   finish(): Promise<Summary>;
+  /** The run has ended, and been saved: the last word to the processes that train with this one. @param error none: it ended, or was left */
+  left?(error: unknown): Promise<void>;
   /** What came of the whole run, in a sentence or two. */
   inWords(summary: Summary): string | Promise<string>;
   /** What to do after an error with this code, in a sentence; null: nothing is known. */

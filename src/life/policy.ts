@@ -90,6 +90,8 @@ export interface LoadParts {
   signal?: AbortSignal | undefined;
   /** Stays open when the run ends. Default: one of the run's own. */
   engine?: Engine | undefined;
+  /** Opens one of the run's own. Default: as the settings say. */
+  openEngine?: (() => Promise<Engine>) | undefined;
   /** Frees what was opened before; called on failure, too. */
   closeInputs: () => Promise<void>;
   /**
@@ -106,7 +108,7 @@ export interface LoadParts {
  * @param more adds what the method needs besides; what it gives to `opened` is freed first
  */
 export async function loadTrained<More extends object>(
-  { config, inputs, checkpoint, signal, engine: given, closeInputs, plan, checkModel }: LoadParts,
+  { config, inputs, checkpoint, signal, engine: given, closeInputs, plan, checkModel, ...parts }: LoadParts,
   more: (
     loaded: Omit<Loaded, 'close'> & { fingerprints: Fingerprints },
     opened: { dispose(): Promise<void> }[],
@@ -118,7 +120,7 @@ export async function loadTrained<More extends object>(
     for (const part of opened.splice(0).reverse()) await part.dispose();
   };
   try {
-    const engine = given ?? (await openEngine(config));
+    const engine = given ?? (await (parts.openEngine ?? (() => openEngine(config)))());
     if (given === undefined) opened.push(engine);
     const device = await engineDevice(engine);
     if (device.totalBytes > 0) {

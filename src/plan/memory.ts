@@ -100,7 +100,18 @@ const outsideEngine = (kind: DeviceKind, { tokenizerBytes }: PlannedModel): Item
     ? { 'process (Node, libtorch, data)': PROCESS_BYTES, tokenizer: TOKENIZER_FACTOR * tokenizerBytes }
     : { 'CUDA context and libraries': CUDA_CONTEXT_BYTES };
 
-function always({ model, dtype, kind, work }: TrainingMemoryInput): Items {
+/** gradients.cpp: bytes of gradients for each trained parameter. */
+function gradientBytes(input: TrainingMemoryInput): number {
+  const wide = wideBytes(input.dtype);
+  const small = isSmall(input);
+  const sum = input.work.loraRank !== null || small ? 8 : wide;
+  // The step's sum, that of the micro-batch in progress where it is made of several runs, and the gradient that is
+  // being added, which a GPU joins into one tensor before.
+  return sum + (small ? sum : 0) + wide + (input.kind === 'cuda' && sum > wide ? wide : 0);
+}
+
+function always(input: TrainingMemoryInput): Items {
+  const { model, dtype, kind, work } = input;
   const { shape } = model;
   const trained = trainedParameters(shape, work);
   const full = work.loraRank === null;
@@ -108,8 +119,7 @@ function always({ model, dtype, kind, work }: TrainingMemoryInput): Items {
     ...outsideEngine(kind, model),
     'base weights': parameterCount(shape) * BYTES_PER_ELEMENT[dtype],
     [full ? 'trained weights, AdamW moments' : 'LoRA masters, AdamW moments']: 3 * trained * wideBytes(dtype),
-    // One sum for the step and one for the micro-batch in progress.
-    [full ? 'gradients' : 'LoRA gradients']: 2 * trained * wideBytes(dtype),
+    [full ? 'gradients' : 'LoRA gradients']: trained * gradientBytes(input),
   };
 }
 

@@ -9,6 +9,10 @@
 import type { Policy } from '../engine/types';
 import { AcoerError, type AcoerErrorCode, errorCode, errorMessage } from '../base/errors';
 
+export { join, type Joined } from './join';
+export { launchOf, type Launch } from './launch';
+export { asSent } from './wire';
+
 /**
  * What carries the messages between the processes of a data-parallel run. Calls are made by all ranks in the same
  * order; each ends when the last rank has made it.
@@ -19,8 +23,11 @@ export interface ProcessGroup {
   readonly size: number;
   /** What every rank brought, in rank order: copies of plain data. Rejects when a rank cannot be reached. */
   allGather<Item>(item: Item): Promise<Item[]>;
-  /** Replaces the accumulated gradient of each rank's policy by the sum over all ranks. */
-  reduceGradients(policy: Policy): Promise<void>;
+  /**
+   * Replaces `values` by the sum over all ranks, in place and by the same bits on every rank. All bring the same type and
+   * number. Rejects as `allGather`.
+   */
+  sumInPlace(values: Float64Array | Float32Array): Promise<void>;
 }
 
 /** A run with a single process. */
@@ -28,7 +35,7 @@ const ONE_RANK: ProcessGroup = {
   rank: 0,
   size: 1,
   allGather: (item) => Promise.resolve([item]),
-  reduceGradients: () => Promise.resolve(),
+  sumInPlace: () => Promise.resolve(),
 };
 
 /** How a rank's work ended, as its own process knows it. */
@@ -107,11 +114,24 @@ export class Ranks {
     return made as T;
   }
 
-  /** Replaces the accumulated gradient of each rank's policy by the sum over all ranks. */
+  /**
+   * Replaces the summed gradients of each rank's policy by the sum over all ranks.
+   * @throws INTERNAL when the ranks' policies are not of the same shape; otherwise as `gather`
+   */
   async reduceGradients(policy: Policy): Promise<void> {
-    // The reduction itself carries no outcome, so it begins only when every rank has come to it.
-    await this.gather('the reduction of the gradient', () => Promise.resolve());
-    await this.group.reduceGradients(policy);
+    if (this.size === 1) return;
+    let sums: Float64Array | Float32Array = new Float64Array();
+    // The sum itself carries no outcome, so it begins only when every rank has come to it.
+    const shapes = await this.gather('the sum of the gradients', async () => {
+      sums = await policy.gradientSums();
+      return `${sums.length} numbers of ${sums.BYTES_PER_ELEMENT} bytes`;
+    });
+    const other = shapes.findIndex((shape) => shape !== shapes[0]);
+    if (other !== -1) {
+      const message = `Rank ${other} trains ${shapes[other]}, rank 0 ${shapes[0]}.`;
+      throw new AcoerError('INTERNAL', message);
+    }
+    await this.group.sumInPlace(sums);
   }
 
   /**

@@ -2,7 +2,9 @@
 import { memoryName } from '../data';
 import { beginRun, setUpError, Teller } from '../life/begin';
 import { checkCall, OWN_FORMS, RUN_OPTIONS, type CallForm, type RunOptions } from '../life/call';
+import { badUsage } from '../base/errors';
 import type { RunDriver } from '../life/driver';
+import { launchOf } from '../ranks';
 import { apartFromAddress, nobodyTold } from '../life/notifier';
 import type { SftEvent, SftSummary } from '../life/events';
 import type { MadeStep } from '../life/method';
@@ -76,6 +78,8 @@ async function run(
   loading: AbortSignal,
   hold: (driver: { stop(): void }) => void,
 ): Promise<SftSummary> {
+  if (launchOf(process.env) !== null)
+    throw badUsage('A supervised run has one process, and this is one of several: start it alone.');
   const { out, resume, onEvent } = options;
   const teller = new Teller<SftEvent>(onEvent);
   const { tell, warn } = teller;

@@ -5,7 +5,7 @@ import { AcoerError } from '../base/errors';
 import type { LoopContext } from '../grpo/context';
 import { DataOrder } from '../grpo/order';
 import { scheduleFactor } from '../grpo/schedule';
-import { packSequences, sampleTokens, type Tokens } from '../base/packing';
+import { apart, packSequences, sampleTokens, type Tokens } from '../base/packing';
 import { streamSeed } from '../base/rng';
 import type { SftConfig } from './config';
 import type { SftEvaluation } from '../life/events';
@@ -83,7 +83,7 @@ async function accumulate(
     watch.progress();
   };
   try {
-    await memory.inBins('training', batch, pass, restart);
+    await memory.inBins('training', apart(batch), pass, restart);
     return totals;
   } catch (error) {
     await policy.zeroGradients();
@@ -132,7 +132,7 @@ export async function evaluateExamples(
     totals.tokens += logprobs.length;
     watch.progress();
   };
-  await memory.inBins('scoring', examples, pass, restart);
+  await memory.inBins('scoring', apart(examples), pass, restart);
   const { tokens } = totals;
   const evaluation = { loss: totals.loss / tokens, entropy: totals.entropy / tokens };
   if (Number.isFinite(evaluation.loss)) return evaluation;

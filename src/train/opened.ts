@@ -1,7 +1,7 @@
 /** Engine, model and policy of a run, opened last, its plan, and the record of all that is open. */
 import { existsSync } from 'node:fs';
 import type { Config } from '../config';
-import type { Model, Policy } from '../engine/types';
+import type { Engine, Model, Policy } from '../engine/types';
 import { loadTrained, scheduleOf, type Loaded } from '../life/policy';
 import { resolveLoss } from '../losses';
 import { assertFits, promptLimit, type Plan, planRunPaced, type PlannedModel } from '../plan';
@@ -73,21 +73,22 @@ export const openReference = async (model: Model, { adapter }: Config): Promise<
 
 interface OpenModelOptions extends Pick<TrainOptions, 'engine' | 'signal' | 'ignorePlan'> {
   /** The processes that train together. Default: this one alone. */
-  processes?: ProcessGroup;
+  processes?: ProcessGroup | undefined;
+  openEngine?: (() => Promise<Engine>) | undefined;
   /** Called with one sentence when a memory limit is lowered. */
   warn?: (message: string) => void;
 }
 
 /** Loads the model, and makes from it all that the loop works with. Closes `inputs` when that fails. */
 export async function openModel(
-  { config, inputs, checkpoint }: TrainOpening,
+  { config, inputs, checkpoint }: Pick<TrainOpening, 'config' | 'inputs' | 'checkpoint'>,
   watchdog: Watchdog,
-  { engine, signal, ignorePlan = false, ...options }: OpenModelOptions,
+  { engine, openEngine, signal, ignorePlan = false, ...options }: OpenModelOptions,
 ): Promise<OpenedModel> {
   let plan: Plan | null = null;
   return loadTrained(
     {
-      ...{ config, inputs, checkpoint, signal, engine },
+      ...{ config, inputs, checkpoint, signal, engine, openEngine },
       closeInputs: () => closeInputs(inputs),
       plan: async (known) => {
         const promptTokens = await longestPrompt(config, inputs, signal);

@@ -5,15 +5,22 @@ import type { ModelFetchOptions } from '../models';
 import type { RunSummary, TrainEvent, TrainStep } from '../life/events';
 import { openFork, finishedRun, GRPO, type TrainAsked, type TrainOpening } from './opening';
 import { startWork } from './work';
-import { closedRun, openedRun } from '../life/open-runs';
+import { closedRun, openedRun, type OpenRun } from '../life/open-runs';
+import { follow, type RunTold } from './follower';
+import { Lead } from './lead';
 import { openModel } from './opened';
+import { trainTogether, type Together } from './together';
 import { givenOptions, type TrainOptions, type TrainSettings, plainParts } from './options';
 import { beginRun, setUpError, Teller } from '../life/begin';
 import { apartFromAddress, nobodyTold } from '../life/notifier';
-import type { RunDriver } from '../life/driver';
 import { resumeCommand } from '../life/method';
 import { openNew, openResumed } from '../life/opening';
-import type { LoopStep } from '../grpo/step';
+
+/** What makes the steps. */
+interface Driven extends OpenRun {
+  drive(): AsyncGenerator<TrainStep, RunSummary>;
+  stop(): void;
+}
 
 /**
  * An opened run, which has trained nothing yet. Iterate over it to get each step as it is made (nothing runs in
@@ -30,8 +37,10 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
   constructor(
     readonly directory: string,
     readonly config: Config,
-    private readonly driver: RunDriver<LoopStep, RunSummary> | null,
+    private readonly driver: Driven | null,
     finished: RunSummary | null,
+    /** Whether this process has the run's folder: not one of several that is not rank 0. */
+    readonly leads = true,
   ) {
     this.summary = finished;
     this.steps = driver?.drive() ?? null;
@@ -115,7 +124,7 @@ async function openRun(
  */
 export async function train(settings: TrainSettings = {}, given: TrainOptions = {}): Promise<TrainRun> {
   const options = givenOptions(settings, given);
-  const { resume, signal, onEvent, tokenizer, trainData, evalData } = options;
+  const { signal, onEvent, tokenizer, trainData, evalData } = options;
   const { acceptChanged = [], trust = false } = options;
   const teller = new Teller<TrainEvent>(onEvent);
   const { tell, warn } = teller;
@@ -128,13 +137,67 @@ export async function train(settings: TrainSettings = {}, given: TrainOptions = 
   const parts = { tokenizer, trainData, evalData, ...plain.parts };
   const { settings: own, address: notify } = apartFromAddress(settings);
   const asked = { settings: { ...own, ...plain.settings }, parts, fetching, acceptChanged, trust };
+  const together = await trainTogether(options, warn);
+  if (together === null) return trainHere(null, asked, options, teller, notify);
+  try {
+    await together.agreeOnSettings(asked, options);
+    if (together.leads) return await trainHere(together, asked, options, teller, notify);
+    const told = await together.ranks.fromFirst<RunTold>('opening the run', neverCalled);
+    if (told.finished !== null) {
+      await together.part(undefined);
+      return new TrainRun(told.directory, told.config, null, told.finished, false);
+    }
+    const follower = await follow(together, told, asked, options, tell);
+    return new TrainRun(told.directory, told.config, follower, null, false);
+  } catch (error) {
+    await together.joined.fail(error);
+    throw error;
+  }
+}
+
+const neverCalled = (): Promise<never> => Promise.reject(new Error('only rank 0 opens the run'));
+
+/** Opens the run's folder, on the one process that has it. */
+async function openHere(
+  asked: TrainAsked,
+  options: TrainOptions,
+  teller: Teller<TrainEvent>,
+): Promise<{ finished: ReturnType<typeof finishedRun>; opening: TrainOpening | null; warnings: string[] }> {
+  const { resume } = options;
+  const warnings: string[] = [];
   const finished = resume === undefined ? null : finishedRun(resume, asked);
   if (finished !== null) {
-    warn(`${resume} has made all of its ${finished.config.maxSteps} steps: nothing is left to do.`);
-    return new TrainRun(resume!, finished.config, null, finished.summary);
+    teller.warn(`${resume} has made all of its ${finished.config.maxSteps} steps: nothing is left to do.`);
+    return { finished, opening: null, warnings };
   }
-  const warnings: string[] = [];
   const opening = await openRun(options, asked, (message) => warnings.push(message));
+  return { finished, opening, warnings };
+}
+
+/** Trains as the only process, or as rank 0. */
+async function trainHere(
+  together: Together | null,
+  asked: TrainAsked,
+  given: TrainOptions,
+  teller: Teller<TrainEvent>,
+  notify: string | null,
+): Promise<TrainRun> {
+  const { tell, warn } = teller;
+  const restarted = together?.restartedRun(given.out);
+  const options = restarted === undefined ? given : { ...given, resume: restarted, fork: undefined };
+  const opened = openHere(asked, options, teller);
+  if (together !== null) {
+    await together.ranks.fromFirst<RunTold>('opening the run', async () => {
+      const { finished, opening } = await opened;
+      const directory = opening?.directory.path ?? options.resume!;
+      return { directory, config: (finished ?? opening!).config, finished: finished?.summary ?? null };
+    });
+  }
+  const { finished, opening, warnings } = await opened;
+  if (opening === null) {
+    await together?.part(undefined);
+    return new TrainRun(options.resume!, finished!.config, null, finished!.summary);
+  }
   const { directory, config, resumed, checkpoint } = opening;
   const announce = () => {
     const resumedStep = resumed ? (checkpoint?.step ?? 0) : null;
@@ -145,10 +208,21 @@ export async function train(settings: TrainSettings = {}, given: TrainOptions = 
     const change = opening.accepted.find(({ step }) => step === resumedStep);
     if (change !== undefined) tell({ type: 'accepted', change });
   };
+  const own = together?.opening;
   const driver = await beginRun(GRPO, opening, { ...options, notify }, teller, {
     announce,
-    load: ({ watchdog }) => openModel(opening, watchdog, { ...options, warn }),
-    start: (run) => startWork({ ...opening, ...run }),
+    load: async ({ watchdog, halt }) => {
+      together?.watch(halt, watchdog);
+      const openEngine = own && (() => own.openEngine(config));
+      const parts = { ...options, processes: own?.processes, openEngine, warn };
+      const model = await openModel(opening, watchdog, parts);
+      await together?.agreeOnInputs(model, opening.inputs).catch(async (error: unknown) => {
+        await model.close(true);
+        throw error;
+      });
+      return model;
+    },
+    start: (run) => startWork({ ...opening, ...run }, new Lead(run.loop, together?.part ?? null)),
   });
   return new TrainRun(directory.path, config, driver, null);
 }

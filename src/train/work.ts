@@ -1,7 +1,6 @@
 /** GRPO at work: steps of the loop, evaluations, the collapse guard, and what follows from a step. */
 import { AcoerError, errorCode, errorMessage } from '../base/errors';
 import { percent } from '../base/text';
-import { trainSteps } from '../grpo/loop';
 import type { LoopStep } from '../grpo/step';
 import { evaluationMetrics, type EvalPhase, type Evaluation, type RunSummary } from '../life/events';
 import { isDue, type Next, type Work } from '../life/method';
@@ -18,6 +17,7 @@ import {
 import { afterStep } from './after-step';
 import { betterOf, evaluatePolicy, type EvaluationContext } from './evaluation';
 import { TrainFiles } from './files';
+import type { Lead } from './lead';
 import { guardOf, type CollapseGuard } from './guard';
 import { NoSignal } from './no-signal';
 import type { Opened } from './opened';
@@ -36,6 +36,7 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
   constructor(
     private readonly run: Opened,
     public state: RunState,
+    private readonly lead: Lead,
   ) {
     const { config } = run;
     this.maxSteps = config.maxSteps;
@@ -59,8 +60,8 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
   }
 
   steps(): AsyncGenerator<LoopStep, void> {
-    const { loop, halt, emit } = this.run;
-    return trainSteps(loop, this.state, {
+    const { halt, emit } = this.run;
+    return this.lead.steps(this.state, {
       signal: halt.step,
       onDecoded: (progress) => emit({ type: 'decode-progress', step: this.step + 1, ...progress }),
     });
@@ -159,6 +160,8 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
       this.state.guard = { ...guard, healthy: loop.step };
     }
     await this.files.checkpoint(this.state, signal);
+    // At its end a run may be without the others.
+    if (signal === undefined) await this.lead.compare(loop.step);
   }
 
   async finish(): Promise<RunSummary> {
@@ -178,7 +181,12 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
     const changes = accepted.length > 0 ? { accepted } : {};
     const summary: RunSummary = { base: base!, trained, run: { ...run, ...changes } };
     await this.files.final(summary);
+    this.lead.finished(summary);
     return summary;
+  }
+
+  left(error: unknown): Promise<void> {
+    return this.lead.end(error);
   }
 
   private evaluate(phase: EvalPhase): Promise<Evaluation> {
@@ -213,13 +221,13 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
 }
 
 /** Restores the run's state into the loaded model. */
-export async function startWork(run: Opened): Promise<GrpoWork> {
+export async function startWork(run: Opened, lead: Lead): Promise<GrpoWork> {
   const { config, checkpoint, emit, warn, watchdog, plan, engine } = run;
   if (plan !== null) emit({ type: 'plan', plan });
   emit(loadedEvent(config.model, run));
   const state = await watchdog.phase('loading', () => startState(run, run.loop));
   if (checkpoint !== null) noteCheckpoint(checkpoint, engine, warn);
-  return new GrpoWork(run, state);
+  return new GrpoWork(run, state, lead);
 }
 
 /** What may make a difference to the steps before this checkpoint, in a sentence each. */

@@ -1,4 +1,11 @@
-import { joinPerToken, packByTokens, packSequences, splitPerToken } from '../../src/base/packing';
+import {
+  joinPerToken,
+  packByTokens,
+  packSequences,
+  runsByTokens,
+  runTokens,
+  splitPerToken,
+} from '../../src/base/packing';
 import { shuffledIndices, streamSeed } from '../../src/base/rng';
 
 test('every sequence is in one bin, and bins keep the budget', () => {
@@ -31,4 +38,29 @@ test('sequences are laid end to end, and per-token arrays are split again', () =
   const parts = splitPerToken(Float64Array.of(0.1, 0.2, 0.3), sequences);
   expect(parts.map((part) => [...part])).toEqual([[0.1], [0.2, 0.3]]);
   expect([...joinPerToken(parts)]).toEqual([0.1, 0.2, 0.3]);
+});
+
+/** Of a prompt of `prompt` three times and `length` tokens. */
+const sequence = (prompt: number, length: number) => ({
+  promptIds: Int32Array.of(prompt, prompt, prompt),
+  completionIds: new Int32Array(length),
+});
+
+test('a run has one prompt and keeps the budget; a longer sequence is a run of its own', () => {
+  const lengths = [
+    [1, 10],
+    [1, 20],
+    [2, 10],
+    [2, 70],
+    [2, 100],
+    [2, 2],
+    [3, 90],
+    [3, 4],
+  ] as const;
+  const all = lengths.map(([prompt, length]) => sequence(prompt, length));
+  const runs = runsByTokens(all, 100);
+  expect(runs.flat()).toEqual(all);
+  expect(runs.map(runTokens)).toEqual([36, 86, 103, 5, 100]);
+  expect([...packSequences(all, runs).runs!]).toEqual([0, 2, 4, 5, 6, 8]);
+  expect(packSequences(all).runs).toBeUndefined();
 });

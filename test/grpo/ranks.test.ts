@@ -13,53 +13,12 @@ import { openNew } from '../../src/life/opening';
 import { GRPO } from '../../src/train/opening';
 import { openModel } from '../../src/train/opened';
 import { startState } from '../../src/train/state';
-import { FakeEngine, type FakeFaults, type FakePolicy, type Theta } from '../helpers/fake-engine';
+import { FakeEngine, type FakeFaults, type FakePolicy } from '../helpers/fake-engine';
 import { fakeRun, removeFakeRuns } from '../helpers/fake-run';
+import { comparable, groupsInProcess } from '../helpers/ranks-in-process';
 import type { Watchdog } from '../../src/life/watchdog';
 
 afterAll(removeFakeRuns);
-
-/** Gives all of `size` ranks what each of them brought, once the last has arrived. */
-class Meeting<Item> {
-  private brought: Item[] = [];
-  private waiting: ((brought: Item[]) => void)[] = [];
-
-  constructor(private readonly size: number) {}
-
-  meet(rank: number, item: Item): Promise<Item[]> {
-    this.brought[rank] = item;
-    return new Promise((resolve) => {
-      this.waiting.push(resolve);
-      if (this.waiting.length < this.size) return;
-      const [brought, waiting] = [this.brought, this.waiting];
-      [this.brought, this.waiting] = [[], []];
-      waiting.forEach((answer) => answer(brought));
-    });
-  }
-}
-
-/** Processes that meet at every call; what they bring travels as copies. */
-function groupsInProcess(size: number): ProcessGroup[] {
-  const meeting = new Meeting<{ call: string; item: unknown }>(size);
-  const meet = async (rank: number, call: string, item: unknown) => {
-    const all = await meeting.meet(rank, { call, item: structuredClone(item) });
-    expect(new Set(all.map((one) => one.call)).size).toBe(1);
-    return all.map((one) => one.item);
-  };
-  return Array.from({ length: size }, (_, rank): ProcessGroup => ({
-    rank,
-    size,
-    allGather: async <Item>(item: Item) => (await meet(rank, 'gather', item)) as Item[],
-    reduceGradients: async (policy) => {
-      const fake = policy as FakePolicy;
-      const all = (await meet(rank, 'reduce', fake.gradient)) as Theta[];
-      fake.gradient = [0, 1].map((j) => all.reduce((total, one) => total + one[j]!, 0)) as Theta;
-    },
-  }));
-}
-
-const CLOCKED = /^(step_time$|time\/|memory\/|micro_batches$)/;
-const comparable = ({ metrics }: LoopStep) => Object.entries(metrics).filter(([name]) => !CLOCKED.test(name));
 
 interface RankOptions {
   faults?: FakeFaults;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 
 const ROOT = join(__dirname, '..', '..');
 const CLI = join(ROOT, 'dist', 'cli', 'main.js');
-const ADDONS = ['acoer.node', 'lock.node'].map((name) => join(ROOT, 'build', 'Release', name));
+const ADDONS = ['acoer.node', 'lock.node', 'ranks.node'].map((name) => join(ROOT, 'build', 'Release', name));
 
 const newest = (folder: string): number =>
   Math.max(

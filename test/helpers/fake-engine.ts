@@ -125,7 +125,7 @@ function valuesOf(batch: PackedSequences, theta: Theta): TokenValues {
 export class FakePolicy implements Policy {
   theta: Theta = [0, 0];
   version = 0;
-  gradient: Theta = [0, 0];
+  readonly gradient = new Float64Array(2);
   private moments: Theta = [0, 0];
   private calls = 0;
   private tape: PackedSequences | null = null;
@@ -168,7 +168,7 @@ export class FakePolicy implements Policy {
   async backward(dLogprobs: Float64Array): Promise<void> {
     if (this.tape === null) throw new AcoerError('BAD_ARGUMENT', 'no forward pass to go back through');
     eachToken(this.tape, (id, place, flat) =>
-      slopes(id, place).forEach((slope, j) => (this.gradient[j as 0 | 1] += slope * dLogprobs[flat]!)),
+      slopes(id, place).forEach((slope, j) => (this.gradient[j]! += slope * dLogprobs[flat]!)),
     );
     this.tape = null;
   }
@@ -182,16 +182,20 @@ export class FakePolicy implements Policy {
     if (!refused) {
       const scale = maxGradNorm > 0 ? Math.min(1, maxGradNorm / (gradNorm + 1e-6)) : 1;
       for (const j of [0, 1] as const) {
-        this.moments[j] = 0.9 * this.moments[j] + 0.1 * scale * this.gradient[j];
+        this.moments[j] = 0.9 * this.moments[j] + 0.1 * scale * this.gradient[j]!;
         this.theta[j] -= learningRate * this.moments[j];
       }
     }
-    this.gradient = [0, 0];
+    this.gradient.fill(0);
     return { gradNorm: refused ? NaN : gradNorm, applied: !refused };
   }
 
   async zeroGradients(): Promise<void> {
-    this.gradient = [0, 0];
+    this.gradient.fill(0);
+  }
+
+  async gradientSums(): Promise<Float64Array> {
+    return this.gradient;
   }
 
   async gradients() {

@@ -26,6 +26,7 @@ const NATIVE_ENGINE_METHODS = [
   'step',
   'zeroGradients',
   'gradients',
+  'gradientSums',
   'savePolicy',
   'saveOptimizer',
   'restorePolicy',
@@ -129,7 +130,8 @@ test('score, forward, backward and step cross the boundary and back', async () =
   expect(applied).toBe(true);
   expect(gradNorm).toBeGreaterThan(0);
   const memory = await engine.memory();
-  expect(memory.engineBytes).toBe(model.info.bytes + 4 * 4 * policy.info.parameterCount);
+  // Master, two moments and a sum in float64.
+  expect(memory.engineBytes).toBe(model.info.bytes + (3 * 4 + 8) * policy.info.parameterCount);
 });
 
 test('arguments are copied: changing them after the call changes nothing', async () => {

@@ -23,7 +23,7 @@ function asOldAsDebian12(): boolean {
 }
 const old = needs("binutils, and a compiler and C library no newer than Debian 12's", asOldAsDebian12());
 
-for (const name of ['acoer.node', 'lock.node']) {
+for (const name of ['acoer.node', 'lock.node', 'ranks.node']) {
   old.test(`${name} runs with glibc 2.34 and the libstdc++ of GCC 11`, () => {
     const { versions } = lib.readNeeds(join(lib.releaseFolder, name));
     expect(versions.filter((version) => version.startsWith('GLIBC')).length).toBeGreaterThan(1);
@@ -34,12 +34,23 @@ for (const name of ['acoer.node', 'lock.node']) {
 const binutils = needs('binutils', spawnSync('objdump', ['--version']).status === 0);
 binutils.test('libtorch is found beside the addon, and locks need none', () => {
   const needed = (name: string) => lib.readNeeds(join(lib.releaseFolder, name));
-  expect(needed('acoer.node')).toMatchObject({
-    libraries: expect.arrayContaining(['libtorch_cpu.so', 'libc10.so']),
-    runPath: '$ORIGIN/libtorch',
-  });
+  for (const name of ['acoer.node', 'ranks.node']) {
+    expect(needed(name)).toMatchObject({
+      libraries: expect.arrayContaining(['libtorch_cpu.so', 'libc10.so']),
+      runPath: '$ORIGIN/libtorch',
+    });
+  }
   expect(needed('lock.node').runPath).toBeNull();
   expect(needed('lock.node').libraries.filter((name) => /torch|c10|gomp/.test(name))).toEqual([]);
+});
+
+binutils.test('the ranks make nothing of a class that only a stand-in of its header describes', () => {
+  const file = join(lib.releaseFolder, 'ranks.node');
+  const { stdout } = spawnSync('nm', ['-C', file], { encoding: 'utf8', maxBuffer: 1 << 26 });
+  expect(stdout).toMatch(/vtable for c10d::ReduceOp$/m);
+  expect(stdout).not.toMatch(/vtable for (gloo::|c10d::ProcessGroupGloo)/);
+  // Of Gloo itself the addon calls nothing: only what libtorch makes of it.
+  expect(stdout).not.toMatch(/ U gloo::/);
 });
 
 test('versions are compared part by part', () => {

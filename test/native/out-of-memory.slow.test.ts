@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { resolveConfig, type Config } from '../../src/config';
+import { apart } from '../../src/base/packing';
 import { createEngine } from '../../src/engine/engine';
 import type { Dtype, Engine, Model, Policy, PolicyOptions, TensorTable } from '../../src/engine/types';
 import { generateFitting, SlotLimit } from '../../src/sampling';
@@ -221,7 +222,7 @@ describe('cut smaller by the loop', () => {
         // With B = 0, as at first, A would have no gradient.
         await pass(all.slice(0, 1));
         await policy.step({ learningRate: 1e-2 });
-        const passes = await memory.inBins('training', all, pass, () => policy.zeroGradients());
+        const passes = await memory.inBins('training', apart(all), pass, () => policy.zeroGradients());
         const gradients = await policy.gradients();
         const step = await policy.step({ learningRate: 1e-2, maxGradNorm: 1 });
         return { passes, gradients, step };
@@ -257,7 +258,7 @@ describe('cut smaller by the loop', () => {
       const memory = new MemoryLimits(settings);
       const context = { config: settings, policy, loss: resolveLoss('grpo'), watch: NO_WATCH };
       const error = await failureOf(() =>
-        memory.inBins('training', samples(settings), async (members) => {
+        memory.inBins('training', apart(samples(settings)), async (members) => {
           await lossPass(context, members, { normalizer: 1, dropoutSeed: null, kept: null });
         }),
       );

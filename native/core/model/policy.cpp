@@ -93,9 +93,12 @@ std::shared_ptr<Policy> createPolicy(std::shared_ptr<Model> model, const PolicyO
   } else {
     addFullParameters(*policy);
   }
+  int64_t offset = 0;
   for (Parameter& parameter : policy->parameters) {
     parameter.expAvg = at::zeros_like(parameter.value);
     parameter.expAvgSq = at::zeros_like(parameter.value);
+    parameter.offset = offset;
+    offset += parameter.value.numel();
   }
   return policy;
 }

@@ -52,12 +52,15 @@ struct Parameter {
   int64_t row = 0;
   // Norms and biases do not decay, as in transformers' Trainer: all that are vectors.
   bool decays() const { return value.dim() > 1; }
-  // Its rows of the leaf's gradient; undefined if there is none.
-  at::Tensor gradient() const {
-    const at::Tensor& whole = leaf.grad();
-    return whole.defined() ? whole.narrow(0, row, value.size(0)) : at::Tensor();
-  }
   at::Tensor expAvg{}, expAvgSq{};
+  int64_t offset = 0;  // of its gradient in the policy's sums
+};
+
+// The gradients since the last step, summed (train/gradients.h).
+struct GradientSums {
+  at::Tensor flat;    // every parameter's gradient from its offset on; undefined: none
+  at::Tensor host;    // what lendGradientSums() lends; undefined until it is called first
+  bool lent = false;  // step() takes the gradients from `host`
 };
 
 struct Tape;  // what a forward pass keeps (forward.cpp)
@@ -70,6 +73,7 @@ struct Policy {
   Weights full;                                         // leaves; empty for LoRA
   std::vector<Parameter> parameters;                    // views of the above, in file order
   int64_t stepCount = 0;                                // AdamW's t
+  GradientSums gradientSums;
   // What the last forward() kept for backward() (forward.h); null if nothing.
   std::shared_ptr<Tape> tape;
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "ops/ops.h"
 
@@ -93,7 +94,7 @@ PackedSequences PackedSequences::slice(size_t begin, size_t end) const {
 }
 
 void checkSequences(const PackedSequences& batch, const ModelSpec& spec) {
-  const auto& [ids, offsets, promptLengths] = batch;
+  const auto& [ids, offsets, promptLengths, runs] = batch;
   const auto bad = [](const auto&... what) { fail(ErrorCode::kBadShape, what...); };
   if (promptLengths.empty()) fail(ErrorCode::kBadArgument, "the batch has no sequence");
   if (offsets.size() != promptLengths.size() + 1) {
@@ -115,6 +116,11 @@ void checkSequences(const PackedSequences& batch, const ModelSpec& spec) {
       fail(ErrorCode::kBadArgument, which, " has ", length, " tokens; the model takes at most ",
            spec.maxPositions);
     }
+  }
+  const bool rises =
+      std::adjacent_find(runs.begin(), runs.end(), std::greater_equal()) == runs.end();
+  if (!runs.empty() && (runs.front() != 0 || runs.back() != batch.count() || !rises)) {
+    bad("runs must rise from 0 to the number of sequences, ", batch.count());
   }
   checkVocabulary(ids, spec, "ids");
 }

@@ -10,6 +10,9 @@ struct PackedSequences {
   std::vector<int32_t> ids;
   std::vector<int64_t> offsets;        // B + 1
   std::vector<int64_t> promptLengths;  // B; completion tokens start at this position
+  // Where runs of sequences begin, and B; empty: no runs. Small models on a CPU compute every run
+  // as if it was alone, so that its gradient depends neither on others nor on threads.
+  std::vector<int64_t> runs{};
   int64_t count() const { return std::ssize(promptLengths); }
   // The number of completion tokens of all sequences: the length of every per-token result.
   int64_t completionTokens() const;
@@ -24,8 +27,9 @@ struct DropoutKey {
 };
 
 // Throws kBadShape, naming the sequence, for offsets and prompt lengths that do not fit (each
-// sequence has at least one token, and its first token is prompt). Throws kBadArgument for an empty
-// batch, ids outside the vocabulary, and sequences longer than the model's positions.
+// sequence has at least one token, and its first token is prompt), and for runs. Throws
+// kBadArgument for an empty batch, ids outside the vocabulary, and sequences longer than the
+// model's positions.
 void checkSequences(const PackedSequences& batch, const ModelSpec& spec);
 // Throws kBadArgument naming the first id outside the vocabulary, as an element of `what`.
 void checkVocabulary(const std::vector<int32_t>& ids, const ModelSpec& spec,

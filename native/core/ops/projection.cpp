@@ -48,16 +48,9 @@ at::Tensor GradientSink::buffer(const at::Tensor& leaf) {
   return held.gradient;
 }
 
-void GradientSink::commit() {
-  for (auto& [key, held] : held_) {
-    at::Tensor& gradient = held.leaf.mutable_grad();
-    if (gradient.defined()) {
-      gradient.add_(held.gradient);
-    } else {
-      gradient = held.gradient;
-    }
-  }
-  held_.clear();
+at::Tensor GradientSink::held(const at::Tensor& leaf) const {
+  const auto found = held_.find(leaf.unsafeGetTensorImpl());
+  return found == held_.end() ? at::Tensor() : found->second.gradient;
 }
 
 LoraTape loraTape(const Projection& p, const at::Tensor& x_TI) {

@@ -8,16 +8,15 @@
 
 namespace acoer {
 
-// The gradients of one backward() call, kept apart from the policy's until the whole call has
-// succeeded.
+// The gradients of one pass, kept apart from the policy's until the whole call has succeeded.
 class GradientSink {
  public:
   // Adds `gradient` (any floating type) to the gradient held for `leaf`.
   void add(const at::Tensor& leaf, const at::Tensor& gradient);
   // A zeroed buffer of `leaf`'s shape and type that kernels may add to.
   at::Tensor buffer(const at::Tensor& leaf);
-  // Adds everything to the leaves' .grad.
-  void commit();
+  // What is held for `leaf`; undefined if nothing was added.
+  at::Tensor held(const at::Tensor& leaf) const;
 
  private:
   struct Held {

@@ -14,13 +14,12 @@ namespace acoer {
 
 namespace {
 
-double globalNorm(const Policy& policy) {
+double globalNorm(const Policy& policy, const at::Tensor& flat) {
+  if (!flat.defined()) return 0;
   std::vector<at::Tensor> gradients;
   for (const Parameter& parameter : policy.parameters) {
-    const at::Tensor gradient = parameter.gradient();
-    if (gradient.defined()) gradients.push_back(gradient);
+    gradients.push_back(gradientIn(flat, parameter));
   }
-  if (gradients.empty()) return 0;
   const at::Tensor norms = at::stack(at::_foreach_norm(gradients)).to(at::kDouble);
   return at::linalg_vector_norm(norms).item<double>();
 }
@@ -43,28 +42,28 @@ struct Operands {
 struct AllOperands {
   Operands decaying, others;
 
-  AllOperands(const Policy& policy, double time) {
+  AllOperands(const Policy& policy, const at::Tensor& flat, double time) {
     const at::Tensor timeTensor = at::full(
         {}, time, at::device(policy.model->device).dtype(policy.parameters[0].value.dtype()));
     int64_t most = 0;
     for (const Parameter& parameter : policy.parameters) {
-      if (!parameter.gradient().defined()) most = std::max(most, parameter.value.numel());
+      if (!flat.defined()) most = std::max(most, parameter.value.numel());
     }
     const at::Tensor zeros = at::zeros({most}, policy.parameters[0].value.options());
     for (const Parameter& parameter : policy.parameters) {
       const at::Tensor& value = parameter.value;
-      const at::Tensor own = parameter.gradient();
-      const at::Tensor gradient =
-          own.defined() ? own : zeros.narrow(0, 0, value.numel()).view_as(value);
+      const at::Tensor gradient = flat.defined() ? gradientIn(flat, parameter)
+                                                 : zeros.narrow(0, 0, value.numel()).view_as(value);
       (parameter.decays() ? decaying : others).add(parameter, gradient, timeTensor);
     }
   }
 };
 
-// `clip` is the gradients' factor.
-void updateAll(const Policy& policy, const StepOptions& options, double clip, double time) {
+// With the gradients `flat` times `clip`; undefined: zeros.
+void updateAll(const Policy& policy, const at::Tensor& flat, const StepOptions& options,
+               double clip, double time) {
   if (policy.parameters.empty()) return;
-  AllOperands all(policy, time);
+  AllOperands all(policy, flat, time);
   for (auto& [operands, weightDecay] :
        {std::pair(&all.decaying, options.weightDecay), std::pair(&all.others, 0.0)}) {
     if (operands->values.empty()) continue;
@@ -103,8 +102,9 @@ StepResult step(Policy& policy, const StepOptions& options) {
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(policy.model->device);
   StepResult result;
-  const std::optional<GpuAdamW> gpu = GpuAdamW::of(policy);
-  result.gradNorm = gpu ? gpu->gradientNorm() : globalNorm(policy);
+  const at::Tensor gradients = roundedGradients(policy);
+  const std::optional<GpuAdamW> gpu = GpuAdamW::of(policy, gradients);
+  result.gradNorm = gpu ? gpu->gradientNorm() : globalNorm(policy, gradients);
   if (!std::isfinite(result.gradNorm)) {
     zeroGradients(policy);
     return result;
@@ -115,27 +115,12 @@ StepResult step(Policy& policy, const StepOptions& options) {
   if (gpu) {
     gpu->update(policy.options, options, clip, time);
   } else {
-    updateAll(policy, options, clip, time);
+    updateAll(policy, gradients, options, clip, time);
   }
   ++policy.stepCount;
   zeroGradients(policy);
   result.applied = true;
   return result;
-}
-
-void zeroGradients(Policy& policy) {
-  policy.tape.reset();
-  for (Parameter& parameter : policy.parameters) parameter.leaf.mutable_grad().reset();
-}
-
-NamedTensors gradients(const Policy& policy) {
-  NamedTensors named;
-  for (const Parameter& parameter : policy.parameters) {
-    const at::Tensor gradient = parameter.gradient();
-    named.emplace_back(parameter.name,
-                       gradient.defined() ? gradient.clone() : at::zeros_like(parameter.value));
-  }
-  return named;
 }
 
 }  // namespace acoer

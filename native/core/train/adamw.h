@@ -1,7 +1,7 @@
 // The optimiser: torch.optim.AdamW's update, preceded by torch.nn.utils.clip_grad_norm_.
 #pragma once
 
-#include "model/policy.h"
+#include "train/gradients.h"
 
 namespace acoer {
 
@@ -16,15 +16,9 @@ struct StepResult {
   bool applied = false;  // false: the norm is not finite; parameters and state are unchanged
 };
 
-// One step with the accumulated gradients, which are cleared even if the step is not applied. Drops
+// One step with the summed gradients, which are cleared even if the step is not applied. Drops
 // the policy's tape (forward.h). Throws kBadArgument, before anything changes, for an option that
 // is negative, not finite, or out of the range of the weights' type.
 StepResult step(Policy& policy, const StepOptions& options);
-
-// Also drops the policy's tape.
-void zeroGradients(Policy& policy);
-
-// The accumulated gradients by parameter name, for tests and diagnosis.
-NamedTensors gradients(const Policy& policy);
 
 }  // namespace acoer

@@ -13,6 +13,7 @@
 
 #include "base/memory.h"
 #include "ops/ops.h"
+#include "train/gradients.h"
 #include "train/head.h"
 #include "train/layer.h"
 
@@ -41,14 +42,26 @@ namespace {
 // Fewer tokens than this are not worth a thread of their own.
 constexpr int64_t kMinPartTokens = 64;
 
-// Runs of whole sequences of about the same number of tokens, one for each thread; the whole batch
-// where a single pass uses all threads well, or memory is limited and its peak must not be chance.
+// Parts that run at the same time: one for each thread, unless memory is limited and its peak must
+// not be chance.
+size_t partsAtOnce() {
+  return memoryIsCounted() ? 1 : static_cast<size_t>(std::max(1, at::get_num_threads()));
+}
+
+// The batch's own runs or, without any, runs of whole sequences of about the same number of tokens,
+// one for each thread; the whole batch where a single pass uses all threads well.
 std::vector<PackedSequences> partsOf(const Model& model, const PackedSequences& batch) {
-  const auto tokens = std::ssize(batch.ids);
-  const int64_t most =
-      std::min<int64_t>({at::get_num_threads(), batch.count(), tokens / kMinPartTokens});
-  if (!isSmallOnCpu(model) || most < 2 || memoryIsCounted()) return {batch};
+  if (!isSmallOnCpu(model)) return {batch};
   std::vector<PackedSequences> parts;
+  for (size_t run = 1; run < batch.runs.size(); ++run) {
+    parts.push_back(batch.slice(static_cast<size_t>(batch.runs[run - 1]),
+                                static_cast<size_t>(batch.runs[run])));
+  }
+  if (!parts.empty()) return parts;
+  const auto tokens = std::ssize(batch.ids);
+  const auto most = std::min<int64_t>(
+      {static_cast<int64_t>(partsAtOnce()), batch.count(), tokens / kMinPartTokens});
+  if (most < 2) return {batch};
   const auto count = static_cast<size_t>(batch.count());
   for (size_t begin = 0, end; begin < count; begin = end) {
     const int64_t left = most - std::ssize(parts);
@@ -64,7 +77,10 @@ std::vector<PackedSequences> partsOf(const Model& model, const PackedSequences& 
 }
 
 void forEachPart(size_t parts, const std::function<void(size_t part)>& work) {
-  if (parts == 1) return work(0);
+  if (parts == 1 || partsAtOnce() == 1) {
+    for (size_t part = 0; part < parts; ++part) work(part);
+    return;
+  }
   at::parallel_for(0, static_cast<int64_t>(parts), 1, [&](int64_t begin, int64_t end) {
     const at::NoGradGuard noGrad;  // grad mode is thread-local
     for (int64_t part = begin; part < end; ++part) work(static_cast<size_t>(part));
@@ -223,7 +239,10 @@ bool allZero(const std::vector<double>& slopes) {
   return std::all_of(slopes.begin(), slopes.end(), [](double slope) { return slope == 0; });
 }
 
-void runBackward(Tape& tape, const std::vector<double>& dLogprobs, const Cancel& cancel) {
+// Parts are added in their order, whatever the number of threads; to the policy's sums when all
+// have succeeded.
+void runBackward(Policy& policy, Tape& tape, const std::vector<double>& dLogprobs,
+                 const Cancel& cancel) {
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(tape.parts.front()->pass.model.device);
   std::vector<std::vector<double>> slopes;
@@ -233,12 +252,22 @@ void runBackward(Tape& tape, const std::vector<double>& dLogprobs, const Cancel&
     slopes.emplace_back(from, to);
     from = to;
   }
-  std::vector<GradientSink> sinks(tape.parts.size());
-  forEachPart(tape.parts.size(), [&](size_t i) {
-    if (allZero(slopes[i])) return;
-    runPassBackward(*tape.parts[i], tape.temperature, slopes[i], sinks[i], cancel);
-  });
-  for (GradientSink& sink : sinks) sink.commit();
+  const size_t parts = tape.parts.size(), atOnce = std::min(parts, partsAtOnce());
+  at::Tensor sums;
+  for (size_t first = 0; first < parts; first += atOnce) {
+    std::vector<GradientSink> sinks(std::min(atOnce, parts - first));
+    forEachPart(sinks.size(), [&](size_t i) {
+      const size_t part = first + i;
+      if (allZero(slopes[part])) return;
+      runPassBackward(*tape.parts[part], tape.temperature, slopes[part], sinks[i], cancel);
+      tape.parts[part].reset();
+    });
+    const bool all = sinks.size() == parts;
+    at::Tensor& to = all ? policy.gradientSums.flat : sums;
+    for (const GradientSink& sink : sinks) addGradients(policy, sink, to);
+  }
+  if (sums.defined()) addSums(policy, std::move(sums));
+  policy.gradientSums.lent = false;
 }
 
 void checkSlopes(const std::vector<double>& dLogprobs, int64_t completionTokens) {
@@ -295,13 +324,12 @@ void backward(Policy& policy, const std::vector<double>& dLogprobs, const Cancel
   }
   checkSlopes(dLogprobs, tape->sequences.completionTokens());
   if (allZero(dLogprobs)) return;
+  const PassTape& front = *tape->parts.front();
+  const bool canKeepLess = tape->sequences.count() == 1 && front.firstKept < front.layers.size();
   try {
-    return runBackward(*tape, dLogprobs, cancel);
+    return runBackward(policy, *tape, dLogprobs, cancel);
   } catch (...) {
-    const PassTape& only = *tape->parts.front();
-    if (tape->sequences.count() != 1 || only.firstKept == only.layers.size() ||
-        !handlingOutOfMemory())
-      throw;
+    if (!canKeepLess || !handlingOutOfMemory()) throw;
   }
   const PackedSequences sequences = std::move(tape->sequences);
   const double temperature = tape->temperature;

@@ -15,15 +15,11 @@ namespace {
 bool takes(const at::Tensor& x) { return x.scalar_type() == at::kFloat && x.is_contiguous(); }
 
 // False: a kernel does not take the parameter.
-bool describe(const Parameter& parameter, cuda::AdamWTensor& to) {
-  const at::Tensor gradient = parameter.gradient();
-  if (gradient.defined()) {
-    if (!takes(gradient)) return false;
-    to.gradient = gradient.const_data_ptr<float>();
-  }
+bool describe(const Parameter& parameter, const at::Tensor& gradients, cuda::AdamWTensor& to) {
   for (const at::Tensor& x : {parameter.value, parameter.expAvg, parameter.expAvgSq}) {
     if (!takes(x)) return false;
   }
+  if (gradients.defined()) to.gradient = gradients.const_data_ptr<float>() + parameter.offset;
   to.value = static_cast<float*>(parameter.value.mutable_data_ptr());
   to.expAvg = static_cast<float*>(parameter.expAvg.mutable_data_ptr());
   to.expAvgSq = static_cast<float*>(parameter.expAvgSq.mutable_data_ptr());
@@ -33,7 +29,7 @@ bool describe(const Parameter& parameter, cuda::AdamWTensor& to) {
 
 }  // namespace
 
-std::optional<GpuAdamW> GpuAdamW::of(const Policy& policy) {
+std::optional<GpuAdamW> GpuAdamW::of(const Policy& policy, const at::Tensor& gradients) {
   const GpuKernels* kernels = policy.model->kernels;
   if (kernels == nullptr || policy.parameters.empty()) return std::nullopt;
   std::vector<cuda::AdamWTensor> tensors;
@@ -44,7 +40,7 @@ std::optional<GpuAdamW> GpuAdamW::of(const Policy& policy) {
     for (const Parameter& parameter : policy.parameters) {
       if (parameter.decays() != decays) continue;
       cuda::AdamWTensor tensor{};
-      if (!describe(parameter, tensor)) return std::nullopt;
+      if (!describe(parameter, gradients, tensor)) return std::nullopt;
       tensor.firstBlock = group.blocks;
       group.blocks += cuda::adamWBlocks(tensor.count);
       ++group.count;

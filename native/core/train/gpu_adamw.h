@@ -15,8 +15,9 @@ struct AdamWTensor;
 // Holds all memory that a step needs and the addresses of its tensors: it lives during one step.
 class GpuAdamW {
  public:
-  // Nothing without kernels, or when a tensor is not fp32 and contiguous.
-  static std::optional<GpuAdamW> of(const Policy& policy);
+  // Nothing without kernels, or when a tensor is not fp32 and contiguous. `gradients`:
+  // roundedGradients().
+  static std::optional<GpuAdamW> of(const Policy& policy, const at::Tensor& gradients);
 
   // The norm of all gradients: fp32 sums of blocks of fixed size, added in fp64 in the order of the
   // groups' parameters.

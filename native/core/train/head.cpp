@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "kernels/cpu/dispatch.h"
+#include "matrix/small_products.h"
 #include "ops/gpu_ops.h"
 #include "ops/ops.h"
 
@@ -164,8 +165,14 @@ at::Tensor headBackward(const at::Tensor& h_ND, const Matrix& weight_VD,
         dLogprobs_N.narrow(0, from, count).to(d_CV.scalar_type()).unsqueeze(1) / temperature;
     d_CV.mul_(-slope_C1).scatter_add_(1, targets_N.narrow(0, from, count).unsqueeze(1), slope_C1);
     d_CV = d_CV.to(weight_VD.type());
-    dWeight_VD.addmm_(d_CV.t(), h_CD);
-    dh_ND.narrow(0, from, count).copy_(at::mm(d_CV, weight_VD.plain()));
+    // The library adds up in an order that depends on the threads, but makes no other copy of a
+    // large gradient.
+    if (hasSmallGradient(d_CV, h_CD)) {
+      dWeight_VD.add_(smallWeightGradient(d_CV, h_CD));
+    } else {
+      dWeight_VD.addmm_(d_CV.t(), h_CD);
+    }
+    weight_VD.backwardInto(dh_ND.narrow(0, from, count), d_CV);
   }
   return dh_ND;
 }

@@ -7,8 +7,8 @@ import type { Hang } from './dump';
 export interface SentinelSetup {
   buffer: SharedArrayBuffer;
   tickMs: number;
-  /** The run's directory. */
-  directory: string;
+  /** The run's directory; null: this process has none, and writes no dump. */
+  directory: string | null;
   /** The command that resumes the run. */
   resume: string;
   /** End the process after the dump, because a blocked thread cannot be ended in any other way. */

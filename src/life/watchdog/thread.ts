@@ -16,7 +16,7 @@ import { clockMs, SharedState } from './shared';
 const setup = workerData as SentinelSetup;
 const port = parentPort!;
 const shared = new SharedState(setup.buffer);
-const directory = new RunDirectory(setup.directory);
+const directory = setup.directory === null ? null : new RunDirectory(setup.directory);
 const STACK_MS = 2_000;
 
 let about: AboutRun = { engine: null };
@@ -62,6 +62,7 @@ function mainStack(): Promise<string[] | null> {
 }
 
 function write(hang: Hang, stack: string[] | null): string | null {
+  if (directory === null) return null;
   const path = directory.hang(hang.step, hang.phase);
   try {
     writeJsonAtomic(path, { ...hangReport(hang), ...about, mainThread: 'blocked', mainStack: stack });

@@ -34,7 +34,8 @@ export const isStuck = (error: unknown): boolean => error instanceof HungError &
 export interface WatchdogParts {
   config: WatchdogSettings;
   silences: Silences;
-  directory: RunDirectory;
+  /** null: this process has none, and writes no dump. */
+  directory: RunDirectory | null;
   /** The command that resumes the run. */
   resume: string;
   emit: (event: CommonEvent) => void;
@@ -94,7 +95,7 @@ export class Watchdog implements Watch {
     const setup = {
       buffer: this.shared.buffer,
       tickMs: this.tickMs,
-      directory: directory.path,
+      directory: directory?.path ?? null,
       resume,
       kill: exitWhenBlocked && config.onHang === 'stop',
     };
@@ -119,6 +120,11 @@ export class Watchdog implements Watch {
     this.model = { parameters, layers, maxPositions, cuda, samplerReports: reportsProgress };
     this.device = deviceInfo;
     this.sentinel?.postMessage({ engine: deviceInfo });
+  }
+
+  /** The step that the run is at, from 1; 0 before the first. */
+  get atStepNow(): number {
+    return this.step;
   }
 
   /** null: nothing runs, or nothing is watched. */
@@ -234,6 +240,7 @@ export class Watchdog implements Watch {
   /** @returns the dump's path, or null when it could not be written */
   private dump(hang: Hang): string | null {
     const { directory, emit } = this.parts;
+    if (directory === null) return null;
     const path = directory.hang(hang.step, hang.phase);
     const shown = [...this.current.inFlight].slice(0, SHOWN_IN_FLIGHT);
     try {

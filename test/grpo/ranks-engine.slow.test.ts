@@ -1,0 +1,140 @@
+/**
+ * Several ranks with the real engine and the embedded model, in one process: the completions, rewards, states and
+ * metrics do not depend on the number of ranks or of threads, and all adapters are equal to the bit.
+ *
+ * ACOER_RANKS_SEEDS and ACOER_RANKS_STEPS make more of it: the study of decision 270.
+ */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ConfigInput } from '../../src/config';
+import { createEngine } from '../../src/engine/engine';
+import type { Engine } from '../../src/engine/types';
+import { trainSteps } from '../../src/grpo/loop';
+import type { LoopStep } from '../../src/grpo/step';
+import { NO_WATCH } from '../../src/grpo/watch';
+import { openNew } from '../../src/life/opening';
+import type { Watchdog } from '../../src/life/watchdog';
+import type { ProcessGroup } from '../../src/ranks';
+import { closeInputs } from '../../src/train/inputs';
+import { GRPO } from '../../src/train/opening';
+import { openModel } from '../../src/train/opened';
+import { startState } from '../../src/train/state';
+import { comparable, groupsInProcess } from '../helpers/ranks-in-process';
+
+const SEEDS = Number(process.env.ACOER_RANKS_SEEDS ?? 1);
+const STEPS = Number(process.env.ACOER_RANKS_STEPS ?? 3);
+/** A step takes a second on a busy machine. */
+const TIMEOUT_MS = 120_000 + SEEDS * STEPS * 20_000;
+
+const root = mkdtempSync(join(tmpdir(), 'acoer-ranks-'));
+let runs = 0;
+const engines: Engine[] = [];
+beforeAll(async () => {
+  for (const threads of [1, 2]) engines.push(await createEngine({ device: 'cpu', threads }));
+});
+afterAll(async () => {
+  for (const engine of engines) await engine.dispose();
+  rmSync(root, { recursive: true });
+});
+
+/** What of a run may not depend on the number of ranks. */
+interface Trained {
+  steps: LoopStep[];
+  adapter: Buffer;
+}
+
+async function train(engine: Engine, processes: ProcessGroup | undefined, more: ConfigInput) {
+  const out = join(root, `run-${runs++}`);
+  const settings = { preset: 'tiny', evalProblems: 0, evalSampledProblems: 0, saveSteps: 0, ...more };
+  const opening = await openNew(GRPO, out, {
+    settings,
+    parts: {},
+    fetching: {},
+    acceptChanged: [],
+    trust: false,
+  });
+  const watchdog = { ...NO_WATCH, loaded: () => undefined } as unknown as Watchdog;
+  const { loop } = await openModel(opening, watchdog, { engine, processes });
+  const start = await startState(opening, loop);
+  const steps: LoopStep[] = [];
+  for await (const step of trainSteps(loop, start, {})) steps.push(step);
+  const file = `${out}.safetensors`;
+  await loop.policy.save(file);
+  await loop.model.dispose();
+  await closeInputs(opening.inputs);
+  return { steps, adapter: readFileSync(file) };
+}
+
+const ranksOf = (engine: Engine, size: number, more: ConfigInput): Promise<Trained[]> =>
+  Promise.all(groupsInProcess(size).map((group) => train(engine, group, more)));
+
+const exact = (value: unknown) =>
+  JSON.stringify(value, (_, part: unknown) =>
+    ArrayBuffer.isView(part) ? Array.from(part as Float64Array) : part,
+  );
+
+/** Completions, rewards and states of a step, to the last bit. */
+const outcome = ({ generated, position }: LoopStep) => ({
+  completions: exact(
+    generated?.groups.map(({ rollouts }) =>
+      rollouts.map(({ ids, logprobs, entropies, verdict }) => ({ ids, logprobs, entropies, verdict })),
+    ),
+  ),
+  rewards: exact(generated?.rewards),
+  states: exact(position.loop.rewardStates),
+});
+
+/** Ends at the first step that differs. @returns how many metrics were not equal to the bit */
+function expectSame(found: readonly LoopStep[], expected: readonly LoopStep[]): number {
+  let rounded = 0;
+  expect(found).toHaveLength(expected.length);
+  found.forEach((step, i) => {
+    const other = expected[i]!;
+    for (const [what, own] of Object.entries(outcome(step)))
+      if (own !== outcome(other)[what as keyof ReturnType<typeof outcome>])
+        throw new Error(`the ${what} of step ${i + 1} differ`);
+    const [own, its] = [comparable(step), comparable(other)];
+    expect(own.map(([name]) => name)).toEqual(its.map(([name]) => name));
+    own.forEach(([name, value], j) => {
+      const gap = Math.abs(value! - its[j]![1]!);
+      if (gap > 1e-9) throw new Error(`${name} of step ${i + 1}: ${value} and ${its[j]![1]}`);
+      if (gap > 0) rounded++;
+    });
+  });
+  return rounded;
+}
+
+const VARIANTS: [string, ConfigInput][] = [
+  ['as the preset trains', {}],
+  ['in micro-batches of two runs', { microBatchTokens: 900 }],
+  [
+    'with several updates, a KL term, dropout and the tokens of highest entropy',
+    { numIterations: 2, beta: 0.04, loraDropout: 0.1, topEntropyQuantile: 0.5 },
+  ],
+  ['all weights', { full: true, learningRate: 1e-4 }],
+];
+
+for (const [variant, more] of VARIANTS) {
+  test(
+    `1, 2, 3 and 4 ranks make the same run: ${variant}`,
+    async () => {
+      for (let seed = 1; seed <= SEEDS; seed++) {
+        const settings = { ...more, seed, maxSteps: STEPS };
+        const one = await train(engines[0]!, undefined, settings);
+        const alone = await train(engines[1]!, undefined, settings);
+        expectSame(alone.steps, one.steps);
+        expect(alone.adapter.equals(one.adapter)).toBe(true);
+        for (const size of [2, 3, 4]) {
+          const ranks = await ranksOf(engines[size % 2]!, size, settings);
+          for (const { steps, adapter } of ranks) {
+            expectSame(steps, one.steps);
+            expect(adapter.equals(ranks[0]!.adapter)).toBe(true);
+          }
+          expect(ranks[0]!.adapter.equals(one.adapter)).toBe(true);
+        }
+      }
+    },
+    TIMEOUT_MS,
+  );
+}
