@@ -26,6 +26,9 @@ const section = ([title, metrics]) => [`## ${title}\n`, ...Object.entries(metric
 
 exports.metricsPage = ({ METRIC_GROUPS, METRIC_FAMILIES }) => {
   const groups = { ...METRIC_GROUPS };
-  groups['Rewards and advantages'] = { ...METRIC_FAMILIES, ...groups['Rewards and advantages'] };
+  const family = (name) =>
+    Object.fromEntries(Object.entries(METRIC_FAMILIES).filter(([one]) => one.startsWith(name)));
+  groups['Rewards and advantages'] = { ...family('rewards/'), ...groups['Rewards and advantages'] };
+  groups['Time and memory'] = { ...groups['Time and memory'], ...family('ranks/') };
   return `${[HEAD, ...Object.entries(groups).map(section), TAIL].join('\n\n')}\n`;
 };

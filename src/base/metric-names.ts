@@ -24,6 +24,7 @@ const CORRECTED = '`importanceSamplingCorrection`';
 const CLIPPING = 'all loss types except `cispo`, `sapo` and `vespo`';
 const EVALUATED = 'steps with an evaluation (`evalSteps`)';
 const HELD_OUT = 'evaluations of `acoer sft` (`evalExamples`)';
+const RANKS = 'runs of several processes';
 const WARM = 'the monitor has seen such a value';
 const TIERED = 'reward `laser-d`, once measured';
 const TWO = 'a group has two of them';
@@ -231,6 +232,19 @@ export const METRIC_GROUPS = {
       'New tokens divided by time/generate.',
       'steps that generate',
     ),
+    'ranks/size': own(COUNT, 'Processes that the run has.', RANKS),
+    'ranks/wait_seconds/mean': own(SECONDS, 'Mean time that a rank waited for the others.', RANKS),
+    'ranks/wait_seconds/max': own(SECONDS, 'The same of the rank that waited longest.', RANKS),
+    'ranks/tokens_per_second/min': own(
+      'tokens per second',
+      'New tokens of the slowest rank, divided by its own time.',
+      `${RANKS}, steps that generate`,
+    ),
+    'ranks/tokens_per_second/max': own(
+      'tokens per second',
+      'The same of the fastest rank.',
+      `${RANKS}, steps that generate`,
+    ),
     'memory/engine_bytes': own(BYTES, 'Memory of the engine: model, policy, optimiser, cache.'),
     'memory/resident_bytes': own(BYTES, 'Resident memory of the process.'),
     'memory/peak_resident_bytes': own(BYTES, 'Peak resident memory so far.'),
@@ -258,8 +272,12 @@ export const METRICS = Object.assign({}, ...Object.values(METRIC_GROUPS)) as Rea
   Record<MetricName, MetricInfo>
 >;
 
-/** Names with a variable part: the rewards in use, as in TRL. */
-export type MetricFamily = `rewards/${string}/mean` | `rewards/${string}/std`;
+/** Names with a variable part: the rewards in use, as in TRL, and the processes of the run. */
+export type MetricFamily =
+  | `rewards/${string}/mean`
+  | `rewards/${string}/std`
+  | `ranks/wait_seconds/${number}`
+  | `ranks/tokens_per_second/${number}`;
 
 export const METRIC_FAMILIES: Readonly<Record<string, MetricInfo & { pattern: RegExp }>> = {
   'rewards/<name>/mean': {
@@ -269,6 +287,14 @@ export const METRIC_FAMILIES: Readonly<Record<string, MetricInfo & { pattern: Re
   'rewards/<name>/std': {
     pattern: /^rewards\/.+\/std$/,
     ...trl('reward', 'Standard deviation of that reward over the batch.'),
+  },
+  'ranks/wait_seconds/<rank>': {
+    pattern: /^ranks\/wait_seconds\/\d+$/,
+    ...own(SECONDS, 'Time of the step that this rank waited for the others.', RANKS),
+  },
+  'ranks/tokens_per_second/<rank>': {
+    pattern: /^ranks\/tokens_per_second\/\d+$/,
+    ...own('tokens per second', 'New tokens of this rank, divided by its own time.', RANKS),
   },
 };
 

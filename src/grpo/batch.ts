@@ -7,7 +7,7 @@ import { sampleTokens } from '../base/packing';
 import { checkAdvantages } from './non-finite';
 import { nextPrompts } from './prompts';
 import { observeBatch, scoreBatch } from './rewards';
-import { sampleGroups } from './rollouts';
+import { sampleGroups, type SampledShare } from './rollouts';
 import { addLogprobs } from './score';
 import { isGraded, isTruncated, unrewarded, type BatchRewards, type Sample } from './sample';
 import { withPressure } from './same-verdict';
@@ -17,8 +17,8 @@ export interface GenerationBatch {
   samples: Sample[];
   rewards: BatchRewards;
   advantages: BatchAdvantages;
-  /** Sampled tokens. */
-  newTokens: number;
+  /** What each rank has sampled. */
+  shares: readonly SampledShare[];
   /** Unmasked completion tokens. */
   tokens: number;
   /** The loop's state after the batch; `step` is still the one before it. */
@@ -36,7 +36,7 @@ export async function makeGenerationBatch(context: StepContext, state: LoopState
   const wanted = config.promptsPerStep * config.stepsPerGeneration;
   const { prompts, cursor } = await watch.phase('generate', () => nextPrompts(context, state.cursor, wanted));
   const seed = samplingSeed(config, state.eased);
-  const { groups, newTokens } = await watch.phase('generate', () => sampleGroups(context, prompts, seed));
+  const { groups, shares } = await watch.phase('generate', () => sampleGroups(context, prompts, seed));
   const generated = performance.now();
   const maxLength = config.maxCompletionLength;
   const { formatWeight, rewardTimeoutMs: timeoutMs } = config;
@@ -65,7 +65,7 @@ export async function makeGenerationBatch(context: StepContext, state: LoopState
     score: performance.now() - rewarded,
   };
   const next = { ...state, cursor, numTokens, rewardStates };
-  return { groups, samples, rewards, advantages, newTokens, tokens, state: next, timesMs };
+  return { groups, samples, rewards, advantages, shares, tokens, state: next, timesMs };
 }
 
 function makeSamples(

@@ -10,6 +10,7 @@ import type { Decoding, Sampler } from '../sampling';
 import type { Tokenizer } from '../tokenizer';
 import { AcoerError, errorMessage } from '../base/errors';
 import { streamSeed } from '../base/rng';
+import type { ExpectedLengths } from './dealing';
 import { NOTHING_LEARNT, type LearntLimits, type MemoryLimits } from './memory';
 import type { DataOrder } from './order';
 import type { OpenBatch } from './sample';
@@ -43,6 +44,8 @@ export interface LoopContext {
   memory: MemoryLimits;
   /** The processes that share the work of a step. */
   ranks: Ranks;
+  /** By which completions are dealt out to them. */
+  lengths: ExpectedLengths;
 }
 
 /** How the caller of the loop ends a step and follows it. */

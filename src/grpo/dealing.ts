@@ -1,21 +1,95 @@
-/** Which rank computes what of a batch. */
+/** Which rank computes what of a batch, and which completions each samples. */
 import { runTokens, type Run, type Tokens } from '../base/packing';
+import { mean } from '../base/statistics';
+import type { Group, Prompt } from '../base/types';
 
 /**
- * Deals `runs` to `size` ranks, each of which gets about the same number of tokens: the longest first, each to the rank
- * that has fewest. Returns the runs of every rank, in their order.
+ * Deals `items` to `size` ranks, each of which gets about the same weight: the heaviest first, each to the rank that has
+ * least. Returns the items of every rank, in their order.
  */
-export function dealtByTokens<Sequence extends Tokens>(
+function dealtByWeight<Item>(
+  size: number,
+  items: readonly Item[],
+  weightOf: (item: Item) => number,
+): Item[][] {
+  const weights = items.map(weightOf);
+  const order = items.map((_, i) => i).sort((a, b) => weights[b]! - weights[a]! || a - b);
+  const hands = Array.from({ length: size }, () => ({ places: [] as number[], weight: 0 }));
+  for (const place of order) {
+    const hand = hands.reduce((least, other) => (other.weight < least.weight ? other : least));
+    hand.places.push(place);
+    hand.weight += weights[place]!;
+  }
+  return hands.map(({ places }) => places.sort((a, b) => a - b).map((place) => items[place]!));
+}
+
+/** Deals `runs` to `size` ranks, each of which gets about the same number of tokens. */
+export const dealtByTokens = <Sequence extends Tokens>(
   size: number,
   runs: readonly Run<Sequence>[],
-): Run<Sequence>[][] {
-  const tokens = runs.map(runTokens);
-  const order = runs.map((_, i) => i).sort((a, b) => tokens[b]! - tokens[a]! || a - b);
-  const hands = Array.from({ length: size }, () => ({ places: [] as number[], tokens: 0 }));
-  for (const place of order) {
-    const hand = hands.reduce((least, other) => (other.tokens < least.tokens ? other : least));
-    hand.places.push(place);
-    hand.tokens += tokens[place]!;
+): Run<Sequence>[][] => dealtByWeight(size, runs, runTokens);
+
+/** Neighbouring samples of a prompt. */
+export interface Samples {
+  /** The prompt's place in the batch. */
+  place: number;
+  first: number;
+  count: number;
+}
+
+/** Parts of a batch for each rank: enough for it to be dealt evenly, few enough for prompts to be read few times. */
+const PARTS_PER_RANK = 8;
+
+/**
+ * Deals `samples` completions of every prompt to `size` ranks by their expected lengths. Each rank begins with the
+ * longest, because one that begins last is waited for.
+ * @param lengths what a completion of each prompt is expected to have, in tokens
+ */
+export function dealtByLength(size: number, lengths: readonly number[], samples: number): Samples[][] {
+  const whole = lengths.map((_, place): Samples => ({ place, first: 0, count: samples }));
+  if (size === 1) return [whole];
+  const count = Math.max(1, Math.floor((lengths.length * samples) / (PARTS_PER_RANK * size)));
+  const parts = whole.flatMap(({ place }) =>
+    Array.from({ length: Math.ceil(samples / count) }, (_, part) => {
+      return { place, count: Math.min(count, samples - part * count) };
+    }),
+  );
+  const hands = dealtByWeight(size, parts, (part) => lengths[part.place]! * part.count);
+  // Which of a prompt's samples a rank makes is all the same, so each makes neighbours, of one request.
+  const next = lengths.map(() => 0);
+  return hands.map((hand) => {
+    const own = new Map<number, Samples>();
+    for (const { place, count: more } of hand) {
+      const before = own.get(place);
+      if (before === undefined) own.set(place, { place, first: next[place]!, count: more });
+      else before.count += more;
+      next[place]! += more;
+    }
+    return [...own.values()].sort((a, b) => lengths[b.place]! - lengths[a.place]! || a.place - b.place);
+  });
+}
+
+/** What completions are expected to have in tokens, from those before them: it decides who samples what, never what. */
+export class ExpectedLengths {
+  private readonly ofProblem = new Map<string, number>();
+  private readonly ofLevel = new Map<string, number>();
+  private ofAll = 1;
+
+  observe(groups: readonly Group[]): void {
+    const lengths = groups.map(({ rollouts }) => mean(rollouts.map(({ totalTokens }) => totalTokens)));
+    const levels = new Map<string, number[]>();
+    groups.forEach(({ prompt: { problem } }, i) => {
+      this.ofProblem.set(problem.id, lengths[i]!);
+      if (problem.level === null) return;
+      levels.set(problem.level, [...(levels.get(problem.level) ?? []), lengths[i]!]);
+    });
+    for (const [level, own] of levels) this.ofLevel.set(level, mean(own));
+    this.ofAll = mean(lengths);
   }
-  return hands.map(({ places }) => places.sort((a, b) => a - b).map((place) => runs[place]!));
+
+  /** The mean of the problem's completions the last time, else of its level, else of the last batch; 1: of none. */
+  of({ problem }: Pick<Prompt, 'problem'>): number {
+    const ofLevel = problem.level === null ? undefined : this.ofLevel.get(problem.level);
+    return this.ofProblem.get(problem.id) ?? ofLevel ?? this.ofAll;
+  }
 }

@@ -10,7 +10,7 @@ import {
   type StepContext,
 } from './context';
 import { lowestLimits } from './memory';
-import { costMetrics, generationMetrics, updateMetrics } from './metrics';
+import { costMetrics, generationMetrics, rankMetrics, updateMetrics } from './metrics';
 import type { OpenBatch } from './sample';
 import { refusedGeneration, refusedUpdate, type LoopStep } from './step';
 import { updateOnSlice } from './update';
@@ -20,10 +20,16 @@ function opened(context: StepContext, batch: GenerationBatch): OpenBatch {
   return { samples: batch.samples, tokens: batch.tokens, metrics, updatesDone: 0 };
 }
 
-/** Work is cut by the same limits on every rank, so that one stored state serves all of them. */
-async function agreeOnLimits({ ranks, memory }: StepContext): Promise<void> {
-  const learnt = await ranks.gather('the memory limits', () => Promise.resolve(memory.state()));
-  memory.restore(lowestLimits(learnt));
+/**
+ * Work is cut by the same limits on every rank, so that one stored state serves all of them.
+ * @returns how long each rank has waited for others in this step
+ */
+async function settle({ ranks, memory }: StepContext): Promise<number[]> {
+  const all = await ranks.gather('the end of the step', () =>
+    Promise.resolve({ learnt: memory.state(), waitedMs: ranks.takeWaitedMs() }),
+  );
+  memory.restore(lowestLimits(all.map(({ learnt }) => learnt)));
+  return all.map(({ waitedMs }) => waitedMs);
 }
 
 /** The next update from `batch`. @param generated the same batch, if this step generated it */
@@ -37,8 +43,11 @@ async function updateStep(
   const update = await updateOnSlice(context, batch, slice, state);
   const index = state.step + 1;
   const memory = await context.watch.phase('optimizer', () => context.engine.memory());
-  await agreeOnLimits(context);
-  const cost = costMetrics(context, generated, update, memory);
+  const waitedMs = await settle(context);
+  const cost = {
+    ...costMetrics(context, generated, update, memory),
+    ...rankMetrics(generated?.shares ?? [], waitedMs),
+  };
   const own: KnownMetrics = { step: index, ...updateMetrics(context, update) };
   const metrics = { ...own, ...batch.metrics, ...cost };
   const refusal = refusedUpdate(batch, slice, update);

@@ -8,6 +8,7 @@ import type { GenerationBatch } from './batch';
 import { isRecord, shownJson } from '../base/json';
 import { shownValue } from '../base/border';
 import type { LoopContext } from './context';
+import type { SampledShare } from './rollouts';
 import { brevityShare, sameVerdictShare } from './same-verdict';
 import { isGraded, isTruncated, type Sample } from './sample';
 import { maximum, mean, minimum, sampleStd } from '../base/statistics';
@@ -271,8 +272,30 @@ export function costMetrics(
     'memory/max_slots': context.memory.maxSlots,
   };
   if (generated !== null && generate > 0) {
-    metrics['time/generated_tokens_per_second'] = generated.newTokens / seconds(generate);
+    const newTokens = generated.shares.reduce((sum, share) => sum + share.newTokens, 0);
+    metrics['time/generated_tokens_per_second'] = newTokens / seconds(generate);
   }
+  return metrics;
+}
+
+/**
+ * What the step cost each rank; nothing for a run of one process.
+ * @param shares what each has sampled; none if the step sampled nothing
+ */
+export function rankMetrics(shares: readonly SampledShare[], waitedMs: readonly number[]): KnownMetrics {
+  if (waitedMs.length === 1) return {};
+  const waits = waitedMs.map((ms) => ms / 1000);
+  const metrics: KnownMetrics = {
+    'ranks/size': waits.length,
+    'ranks/wait_seconds/mean': mean(waits),
+    'ranks/wait_seconds/max': maximum(waits),
+  };
+  waits.forEach((wait, rank) => (metrics[`ranks/wait_seconds/${rank}`] = wait));
+  if (shares.length === 0) return metrics;
+  const rates = shares.map(({ newTokens, elapsedMs }) => (1000 * newTokens) / Math.max(1, elapsedMs));
+  metrics['ranks/tokens_per_second/min'] = minimum(rates);
+  metrics['ranks/tokens_per_second/max'] = maximum(rates);
+  rates.forEach((rate, rank) => (metrics[`ranks/tokens_per_second/${rank}`] = rate));
   return metrics;
 }
 

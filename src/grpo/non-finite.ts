@@ -90,11 +90,12 @@ export function generationError(
   if (errorCode(error) !== 'NOT_FINITE') return error;
   const { request, sample, token } = error as Partial<SamplerPlace>;
   const prompt = request === undefined ? undefined : prompts[request];
+  const { firstSample = 0 } = requests[request ?? NaN] ?? {};
   const found: NonFinite = {
     phase: 'generate',
     what: "the sampler's logits",
     promptIndex: prompt?.promptIndex ?? null,
-    sample: sample ?? null,
+    sample: sample === undefined ? null : firstSample + sample,
     token: token ?? null,
   };
   const evidence = {

@@ -1,8 +1,8 @@
 /** Samples a batch of groups. Each completion is graded when it ends, while the others are still decoding. */
 import { isPromise, type Work } from '../base/deadline';
 import { AcoerError, errorCode } from '../base/errors';
+import type { GenerateRequest } from '../engine/types';
 import type { Judgement } from '../judges';
-import { shareOf } from '../ranks';
 import { streamSeed } from '../base/rng';
 import {
   DecodeTracker,
@@ -17,27 +17,46 @@ import {
 import type { Group, Prompt, Rollout } from '../base/types';
 import { abortable } from '../base/abortable';
 import type { StepContext } from './context';
+import { dealtByLength, type Samples } from './dealing';
 import { memoryError } from './memory';
 import { generationError, onEveryRank } from './non-finite';
 import { completionName } from './sample';
-import { head } from './watch';
+import { head, type Watch } from './watch';
+
+/** What a rank has sampled. */
+export interface SampledShare {
+  /** Sampled tokens. */
+  newTokens: number;
+  elapsedMs: number;
+}
 
 export interface SampledGroups {
   groups: Group[];
-  /** Sampled tokens. */
-  newTokens: number;
+  /** By rank. */
+  shares: SampledShare[];
+}
+
+/** A completion, graded, and the place of its prompt in the batch. */
+interface Placed {
+  place: number;
+  rollout: Omit<Rollout, 'prompt'>;
+}
+
+/** The samples of a prompt that this rank makes. */
+interface Part extends Samples {
+  prompt: Prompt;
 }
 
 function samplePrompts(
   { config }: StepContext,
-  prompts: readonly Prompt[],
+  parts: readonly Part[],
   seed: number | bigint,
 ): SamplePrompt[] {
-  return prompts.map(({ ids, index, thinkOpened }) => ({
+  return parts.map(({ prompt: { ids, index, thinkOpened }, first, count }) => ({
     ids,
     thinkOpened,
-    firstSample: 0,
-    numSamples: config.numGenerations,
+    firstSample: first,
+    numSamples: count,
     seed: streamSeed(seed, 'sample', index),
     maxNewTokens: config.maxCompletionLength,
   }));
@@ -58,20 +77,18 @@ function toRollout(
   { grade, watch }: StepContext,
   prompt: Prompt,
   { prompt: _, ...completion }: Completion,
-): Work<Rollout> {
+): Work<Placed['rollout']> {
   const { text, sample, ids } = completion;
   const { problem, thinkOpened } = prompt;
   const note = () => `grading ${completionName(prompt, sample)}: ${head(text)}`;
   const judged = watch.during('grade', note, () => grade({ ...completion, thinkOpened }, problem));
-  const made = (judgement: Judgement): Rollout => {
-    return { ...completion, prompt, totalTokens: ids.length, ...judgement };
-  };
+  const made = (judgement: Judgement) => ({ ...completion, totalTokens: ids.length, ...judgement });
   return isPromise(judged) ? judged.then(made) : made(judged);
 }
 
 /**
  * `numGenerations` completions of every prompt, graded; groups and samples in order. Draws depend only on
- * `seed`, the prompt's index and the sample's number.
+ * `seed`, the prompt's index and the sample's number, so which rank makes a completion is all the same.
  * @throws NonFiniteError when the model's logits are not finite
  */
 export async function sampleGroups(
@@ -79,77 +96,121 @@ export async function sampleGroups(
   prompts: readonly Prompt[],
   seed: number | bigint,
 ): Promise<SampledGroups> {
-  const { ranks } = context;
-  const shares = await onEveryRank(ranks, 'sampling', () =>
-    sampleShare(context, shareOf(ranks, prompts), seed),
-  );
-  return {
-    groups: shares.flatMap(({ groups }) => groups),
-    newTokens: shares.reduce((sum, share) => sum + share.newTokens, 0),
-  };
+  const { config, ranks, lengths } = context;
+  const expected = prompts.map((prompt) => lengths.of(prompt));
+  const hand = dealtByLength(ranks.size, expected, config.numGenerations)[ranks.rank]!;
+  const parts = hand.map((samples): Part => ({ ...samples, prompt: prompts[samples.place]! }));
+  const shares = await onEveryRank(ranks, 'sampling', () => sampleParts(context, parts, seed));
+  const groups = prompts.map((prompt): Group => ({ prompt, rollouts: [] }));
+  for (const { place, rollout } of shares.flatMap(({ placed }) => placed)) {
+    const { prompt, rollouts } = groups[place]!;
+    rollouts[rollout.sample] = { ...rollout, prompt };
+  }
+  lengths.observe(groups);
+  return { groups, shares: shares.map(({ newTokens, elapsedMs }) => ({ newTokens, elapsedMs })) };
 }
 
-/** The groups of this rank's prompts. */
-async function sampleShare(
+/** Completions of this rank as they end, each at the place of its key, so that none can take another's reward. */
+class Ended {
+  private readonly rollouts: (Placed['rollout'] | undefined)[][];
+  /** Tell the watchdog that a completion is no longer in flight. */
+  private readonly ends: (() => void)[][];
+  readonly total: number;
+  done = 0;
+
+  constructor(
+    watch: Watch,
+    private readonly parts: readonly Part[],
+  ) {
+    this.total = parts.reduce((sum, { count }) => sum + count, 0);
+    this.rollouts = parts.map(({ count }) => new Array<Placed['rollout'] | undefined>(count));
+    this.ends = parts.map(({ prompt, first, count }) =>
+      Array.from({ length: count }, (_, i) =>
+        watch.begin(() => ({
+          sample: completionName(prompt, first + i),
+          problem: head(prompt.problem.question),
+        })),
+      ),
+    );
+  }
+
+  add(part: number, rollout: Placed['rollout']): void {
+    const place = rollout.sample - this.parts[part]!.first;
+    this.rollouts[part]![place] = rollout;
+    this.ends[part]![place]!();
+    this.done++;
+  }
+
+  /** In order. */
+  get all(): { part: number; rollout: Placed['rollout'] }[] {
+    return this.rollouts.flatMap((own, part) =>
+      own.flatMap((rollout) => (rollout === undefined ? [] : [{ part, rollout }])),
+    );
+  }
+}
+
+/** What sampling `parts` has failed with, with what is needed to make the failure again. */
+function samplingError(
+  error: unknown,
+  { config }: StepContext,
+  parts: readonly Part[],
+  requests: readonly GenerateRequest[],
+  ended: Ended,
+): unknown {
+  if (errorCode(error) === 'OUT_OF_MEMORY') return memoryError(error, 'rollout', config);
+  const sampled = ended.all.map(({ part, rollout }) => ({ ...rollout, request: part }));
+  const places = parts.map(({ prompt: { index, ids } }) => ({ promptIndex: index, promptIds: ids }));
+  return generationError(error, places, requests, sampled);
+}
+
+/** The completions of this rank. */
+async function sampleParts(
   context: StepContext,
-  prompts: readonly Prompt[],
+  parts: readonly Part[],
   seed: number | bigint,
-): Promise<SampledGroups> {
-  const { config, model, policy, sampler, tokenizer, onDecoded, watch, signal } = context;
-  const total = prompts.length * config.numGenerations;
-  /** Each at the place of its key, so that none can take another's reward. */
-  const rollouts = prompts.map(() => new Array<Rollout | undefined>(config.numGenerations));
-  let done = 0;
-  const inFlight = prompts.map((prompt) =>
-    Array.from({ length: config.numGenerations }, (_, sample) =>
-      watch.begin(() => ({ sample: completionName(prompt, sample), problem: head(prompt.problem.question) })),
-    ),
-  );
+): Promise<SampledShare & { placed: Placed[] }> {
+  const { model, policy, sampler, tokenizer, onDecoded, watch, signal } = context;
+  const started = performance.now();
+  const ended = new Ended(watch, parts);
   const tracker = new DecodeTracker();
-  tracker.begin(prompts);
-  const tell = () => onDecoded?.({ done, total, ...tracker.decoding });
+  tracker.begin(parts.map(({ prompt }) => prompt));
+  const tell = () => onDecoded?.({ done: ended.done, total: ended.total, ...tracker.decoding });
   const onProgress = (progress: SampleProgress) => {
     if (!tracker.report(progress)) return;
     watch.progress();
     tell();
   };
-  const asked = samplePrompts(context, prompts, seed);
+  const asked = samplePrompts(context, parts, seed);
   const settings = { ...sampleSettings(context), onProgress };
   await follow(sampler, policy.version, signal);
   const judging: Promise<void>[] = [];
   const onCompletion = (completion: Completion) => {
-    const { prompt, sample, ids } = completion;
-    tracker.ended({ prompt, sample, tokens: ids.length });
-    const judged = (rollout: Rollout) => {
-      rollouts[prompt]![sample] = rollout;
-      done++;
-      inFlight[prompt]![sample]!();
+    const { prompt: part, sample, ids } = completion;
+    tracker.ended({ prompt: part, sample, tokens: ids.length });
+    const judged = (rollout: Placed['rollout']) => {
+      ended.add(part, rollout);
       tell();
     };
-    const rollout = toRollout(context, prompts[prompt]!, completion);
+    const rollout = toRollout(context, parts[part]!.prompt, completion);
     if (!isPromise(rollout)) return judged(rollout);
     const work = rollout.then(judged);
     // Awaited when all are sampled: until then a failure must not count as unhandled.
     work.catch(() => undefined);
     judging.push(work);
   };
-  const nameOf = (prompt: number, sample: number) => completionName(prompts[prompt]!, sample);
+  const nameOf = (part: number, sample: number) => completionName(parts[part]!.prompt, sample);
   const border = { tokenizer, vocabSize: model.info.vocabSize, nameOf };
-  const ended = () => rollouts.flatMap((own) => own.filter((rollout) => rollout !== undefined));
   const { newTokens } = await sampleChecked(sampler, asked, settings, border, onCompletion).catch(
     (error: unknown) => {
-      if (errorCode(error) === 'OUT_OF_MEMORY') throw memoryError(error, 'rollout', config);
       const requests = asked.map((prompt) => requestOf(prompt, settings, policy));
-      const sampled = ended().map((rollout) => ({ ...rollout, request: prompts.indexOf(rollout.prompt) }));
-      const places = prompts.map(({ index, ids }) => ({ promptIndex: index, promptIds: ids }));
-      throw generationError(error, places, requests, sampled);
+      throw samplingError(error, context, parts, requests, ended);
     },
   );
   await abortable(Promise.all(judging), signal);
-  const all = ended();
-  if (all.length !== total || all.some((rollout) => rollout.finish === 'cancelled')) {
+  const { all } = ended;
+  if (all.length !== ended.total || all.some(({ rollout }) => rollout.finish === 'cancelled')) {
     throw new AcoerError('CANCELLED', 'Generation ended before every completion was sampled.');
   }
-  const groups = prompts.map((prompt, i): Group => ({ prompt, rollouts: rollouts[i] as Rollout[] }));
-  return { groups, newTokens };
+  const placed = all.map(({ part, rollout }) => ({ place: parts[part]!.place, rollout }));
+  return { placed, newTokens, elapsedMs: performance.now() - started };
 }

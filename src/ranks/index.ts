@@ -84,6 +84,7 @@ export class Ranks {
   /** A collective has failed, so every rank knows. */
   private over = false;
   private running: Promise<unknown> | null = null;
+  private waitedMs = 0;
   /** Ends this rank's part in the running collective, whose work goes on unheard. */
   private end: (own: { error: unknown }) => void = () => undefined;
 
@@ -132,6 +133,13 @@ export class Ranks {
       throw new AcoerError('INTERNAL', message);
     }
     await this.group.sumInPlace(sums);
+  }
+
+  /** How long this rank has waited for the others since it was asked last. */
+  takeWaitedMs(): number {
+    const waited = this.waitedMs;
+    this.waitedMs = 0;
+    return waited;
   }
 
   /**
@@ -183,11 +191,14 @@ export class Ranks {
   }
 
   private async exchange<T>(own: Brought<T>): Promise<Brought<T>[]> {
+    const begun = performance.now();
     try {
       return await this.group.allGather(own);
     } catch (error) {
       this.over = true;
       throw error;
+    } finally {
+      this.waitedMs += performance.now() - begun;
     }
   }
 

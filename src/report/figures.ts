@@ -176,6 +176,14 @@ const GROUPS: Readonly<Record<string, readonly TimeFigure[]>> = {
     figure('throughput', 'Generation', 'new tokens per second', 'number', SMOOTH_FROM_ZERO, {
       'tokens/s': 'time/generated_tokens_per_second',
     }),
+    figure('ranks-speed', 'Generation by rank', 'new tokens per second', 'number', SMOOTH_FROM_ZERO, {
+      'fastest rank': 'ranks/tokens_per_second/max',
+      'slowest rank': 'ranks/tokens_per_second/min',
+    }),
+    figure('ranks-wait', 'Waiting for other ranks', 'seconds of a step', 'seconds', SMOOTH_FROM_ZERO, {
+      'the longest': 'ranks/wait_seconds/max',
+      mean: 'ranks/wait_seconds/mean',
+    }),
     figure('memory', 'Memory', 'bytes', 'bytes', FROM_ZERO, {
       process: 'memory/resident_bytes',
       engine: 'memory/engine_bytes',

@@ -1,5 +1,6 @@
 /** Work that is split into smaller parts when the engine runs out of memory. */
 import { AcoerError, errorCode, errorMessage } from '../base/errors';
+import type { SamplerPlace } from '../engine/errors';
 import type {
   GenerateCallOptions,
   GeneratedSequence,
@@ -104,6 +105,14 @@ function progressOfWhole(
   return { promptTokens, inFlight: whole };
 }
 
+/** The place of a NOT_FINITE error in the requests of the whole. */
+function placeInWhole(pieces: readonly Piece[], error: unknown): void {
+  const { request, sample } = error as Partial<SamplerPlace>;
+  const piece = request === undefined ? undefined : pieces[request];
+  if (piece === undefined || sample === undefined) return;
+  Object.assign(error as Error, { request: piece.request, sample: piece.from + sample });
+}
+
 /**
  * `model.generate` that continues with fewer slots when memory runs out: finished completions are kept, the
  * others are generated again. A draw depends on seed and sample alone, so up to rounding the completions are
@@ -146,6 +155,9 @@ export async function generateFitting(
           { ...options, maxSlots: limit.slots, collect: false, onSequence: receive, onProgress: report },
         );
         return { ...stats, newTokens: stats.newTokens + keptTokens };
+      } catch (error) {
+        if (errorCode(error) === 'NOT_FINITE') placeInWhole(pieces, error);
+        throw error;
       } finally {
         keptTokens += tokens;
       }

@@ -14,6 +14,7 @@ import type { Identity } from './state';
 import { closeInputs, type Inputs } from './inputs';
 import type { Life } from '../life/life';
 import type { TrainOpening } from './opening';
+import { ExpectedLengths } from '../grpo/dealing';
 import { MemoryLimits } from '../grpo/memory';
 import { DataOrder } from '../grpo/order';
 import type { TrainOptions } from './options';
@@ -130,6 +131,7 @@ function loopContext(
     schedule: scheduleOf(config),
     memory,
     ranks: new Ranks(processes),
+    lengths: new ExpectedLengths(),
     sampler: makeSampler({ engineSampler, policy, tokenizer }),
   };
 }

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ConfigInput } from '../../src/config';
+import { createEngine } from '../../src/engine/engine';
 import { train } from '../../src/train';
 import { isKnownMetric, METRIC_FAMILIES, METRICS, type KnownMetrics } from '../../src/base/metric-names';
 import { monitorMetrics } from '../../src/monitor';
@@ -10,6 +11,7 @@ import { registerReward } from '../../src/rewards/registry';
 import { readMetrics } from '../../src/run';
 import { sft } from '../../src/sft';
 import type { StepMetrics } from '../../src/base/types';
+import { groupsInProcess, trainRank } from '../helpers/ranks-in-process';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-metric-names-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -47,6 +49,7 @@ const RUNS: Readonly<Record<string, ConfigInput>> = {
 };
 
 const SUPERVISED = 'a supervised run';
+const RANKS = 'two ranks';
 
 let written: Map<string, StepMetrics[]>;
 beforeAll(async () => {
@@ -61,12 +64,28 @@ beforeAll(async () => {
   const dataset = [1, 2, 3].map((i) => ({ prompt: `${i}+1=`, completion: `${i + 1}` }));
   await sft({ model: 'tiny', epochs: 1, evalExamples: 1 }, { dataset, out });
   written.set(SUPERVISED, readMetrics(join(out, 'metrics.jsonl')));
+  const engine = await createEngine({ device: 'cpu', threads: 1 });
+  const two = groupsInProcess(2).map((group) =>
+    trainRank(join(root, `rank-${group.rank}`), engine, group, { maxSteps: 1 }),
+  );
+  written.set(
+    RANKS,
+    (await Promise.all(two)).flatMap(({ steps }) => steps.map(({ metrics }) => metrics)),
+  );
+  await engine.dispose();
 });
 
 test.each(Object.keys(RUNS))('%s: every number is in the registry', (name) => {
   const names = new Set(written.get(name)!.flatMap((line) => Object.keys(line)));
   expect(names.size).toBeGreaterThan(40);
   expect([...names].filter((key) => !isKnownMetric(key))).toEqual([]);
+});
+
+test('two ranks: every number is in the registry, and all write the same names', () => {
+  const [first, second] = written.get(RANKS)!.map((line) => Object.keys(line));
+  expect(first).toContain('ranks/tokens_per_second/1');
+  expect(first!.filter((key) => !isKnownMetric(key))).toEqual([]);
+  expect(second).toEqual(first);
 });
 
 test('a supervised run: every number is in the registry', () => {

@@ -78,7 +78,7 @@ async function startRanks(
   );
 }
 
-const CLOCKED = /^(step_time$|time\/|memory\/|micro_batches$)|per_second/;
+const CLOCKED = /^(step_time$|time\/|memory\/|ranks\/|micro_batches$)|per_second/;
 /** The whole lines: one may be just being written. */
 const lines = (run: string) =>
   readFileSync(join(run, 'metrics.jsonl'), 'utf8')
