@@ -60,6 +60,8 @@ async function updateStep(
 }
 
 async function nextStep(context: StepContext, position: LoopPosition): Promise<LoopStep> {
+  // What was waited for between two steps, such as an evaluation, is not this one's.
+  context.ranks.takeWaitedMs();
   if (position.open !== null) return updateStep(context, position, position.open, null);
   const started = performance.now();
   let generated: GenerationBatch;
