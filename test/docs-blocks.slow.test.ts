@@ -70,7 +70,8 @@ const NOT_RUN: readonly (readonly [page: string, begins: RegExp, why: string])[]
   ['docs/from-trl.md', /^trainer = GRPO/, 'TRL'],
   ['docs/models.md', /^model = AutoPeft/, 'PEFT'],
   ['docs/serve.md', /^from openai/, 'has a test of its own, test/real/openai-python.real.ts'],
-  ['docs/ranks.md', /^(torchrun|#!\/bin\/bash|mpirun|containers:)/, 'launchers and jobs of a cluster'],
+  ['docs/ranks.md', /^torchrun/, 'has a test of its own, test/real/torchrun.real.ts'],
+  ['docs/ranks.md', /^(#!\/bin\/bash|mpirun|containers:)/, 'launchers and jobs of a cluster'],
   ['docs/resume.md', /^(#!\/bin\/bash|apiVersion)/, 'jobs of a cluster'],
   ['docs/install.md', /^(allowBuilds|overrides)/, "pnpm's file"],
   [

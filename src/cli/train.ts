@@ -15,12 +15,13 @@ import {
   type TrainRun,
   type TrainSettings,
 } from '../train';
+import { launchOf } from '../ranks';
 import { readSoundMetrics } from '../run';
 import type { KnownMetrics } from '../base/metric-names';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
 import { addEngineSettings, integer, path, repeatable } from './command';
 import { printableLine } from '../base/printable';
-import { endWithParent, runRanks, tellFolder } from './nproc';
+import { endWithParent, runRanks, tellFailure, tellFolder } from './nproc';
 import { layersOf, resumedRun, type RunFlags, stoppable } from './run-call';
 import { alignTable } from './table';
 import { answersLines, closingLines, summaryTable } from './view/closing';
@@ -40,6 +41,7 @@ interface TrainFlags extends RunFlags, Pick<TrainSettings, (typeof SETTINGS)[num
   acceptChanged?: 'reward';
   watch?: boolean;
   nproc?: number;
+  maxRestarts?: number;
 }
 
 export function define(command: Command): void {
@@ -64,6 +66,11 @@ export function define(command: Command): void {
       .option('--seed <n>', 'seed of the run', integer(0)),
   )
     .option('--nproc <n>', 'train with so many processes of this machine (docs/ranks.md)', integer(1))
+    .option(
+      '--max-restarts <n>',
+      'with --nproc: when a rank fails, start all again, so many times (default: 0)',
+      integer(0),
+    )
     .option('--ignore-plan', 'start even if the plan says that the run will not fit in memory')
     .option('--watch', 'show the run in the browser while it trains (see acoer watch)')
     .option('--json', 'print the summary as JSON instead of a table')
@@ -95,10 +102,12 @@ async function runTrain(configPath: string | undefined, flags: TrainFlags): Prom
     printText(describeConfigMarkdown().trimEnd());
   } else {
     const [settings, options] = trainCall(configPath, flags);
-    const { ignorePlan, nproc = 1 } = flags;
+    const { ignorePlan, nproc = 1, maxRestarts } = flags;
+    if (nproc === 1 && maxRestarts !== undefined)
+      throw badUsage('--max-restarts goes with --nproc of 2 or more.');
     if (nproc > 1) {
       // Mistakes are found above, before anything is started.
-      process.exitCode = await runRanks(nproc);
+      process.exitCode = await runRanks(nproc, maxRestarts ?? 0);
       return;
     }
     await runAndReport(settings, { ...options, ignorePlan }, flags.json === true, flags.watch === true);
@@ -140,7 +149,7 @@ export async function runAndReport(
   endWithParent();
   await stoppable(view.stopping, async (signal, hold) => {
     try {
-      const before = options.resume ?? options.fork?.run;
+      const before = launchOf(process.env)?.run ?? options.resume ?? options.fork?.run;
       if (before !== undefined) recorded = await metricsOf(before);
       const run = await train(settings, { ...options, signal, onEvent, exitWhenBlocked: true });
       hold(run);
@@ -149,6 +158,9 @@ export async function runAndReport(
       const summary = await run.result();
       view.close();
       if (run.leads) await report(run, summary, json, view.answers);
+    } catch (error) {
+      tellFailure(error);
+      throw error;
     } finally {
       view.close();
     }

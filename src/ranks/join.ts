@@ -4,6 +4,7 @@
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { hostname } from 'node:os';
+import { abortable } from '../base/abortable';
 import { AcoerError, errorMessage } from '../base/errors';
 import { isRecord } from '../base/json';
 import { listed } from '../base/text';
@@ -264,7 +265,8 @@ async function connect(native: NativeGroup, store: NativeStore, launch: Launch, 
 
 /**
  * Takes part in the run that the launcher has described.
- * @throws BAD_ARGUMENT for a process that is refused; RANK_LOST for others that do not come; LOAD_FAILED
+ * @throws BAD_ARGUMENT for a process that is refused; RANK_LOST for others that do not come; LOAD_FAILED; the signal's
+ * reason
  */
 export async function join(launch: Launch, options: JoinOptions = {}): Promise<Joined> {
   const { timeoutMs = TIMEOUT_MS, exitWhenStopped = false, warn = () => undefined, signal } = options;
@@ -277,12 +279,12 @@ export async function join(launch: Launch, options: JoinOptions = {}): Promise<J
   const { Store, Group } = nativeRanks();
   const [store, native] = [new Store(), new Group()];
   try {
-    await openStore(store, launch, own, timeoutMs);
+    await abortable(openStore(store, launch, own, timeoutMs), signal);
     const door = new Door(store, launch, timeoutMs, signal);
     const member = { rank, host: hostname(), pid: process.pid };
     const { hello, nonce } = await door.show(member);
     const members = rank === 0 ? await door.admit(hello, warn) : await door.admitted(hello, nonce);
-    await connect(native, store, launch, own);
+    await abortable(connect(native, store, launch, own), signal);
     const settings = { own: member, members, timeoutMs: launch.timeoutMs, exitWhenStopped, launcherServes };
     const beats = new Beats(store, settings);
     native.watch().catch(() => beats.neighbourLost((rank + size - 1) % size));

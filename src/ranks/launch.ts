@@ -19,6 +19,8 @@ export interface Launch {
   id: string;
   /** How often the launcher has started the processes again. */
   restarts: number;
+  /** The run to go on with, where the launcher knows it: `--nproc` does, when it starts its ranks again. */
+  run: string | null;
   /** Known to every process of the run, and to nobody else; empty: not given. */
   token: string;
   /** The numeric address that the others reach this process at; null: that of the way to the store. */
@@ -170,6 +172,7 @@ export function launchOf(env: Env): Launch | null {
     launcherServes: given(env, 'TORCHELASTIC_USE_AGENT_STORE') === 'True',
     id: idOf(env),
     restarts: restarts ?? 0,
+    run: given(env, 'ACOER_RANKS_RUN'),
     token: given(env, 'ACOER_RANKS_TOKEN') ?? '',
     address: given(env, 'ACOER_RANKS_ADDRESS'),
     interface: given(env, 'GLOO_SOCKET_IFNAME'),

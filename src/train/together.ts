@@ -76,8 +76,9 @@ export class Together {
 
   /** A run that the launcher has started again, which goes on; undefined: this is its first start. */
   restartedRun(out: string | undefined): string | undefined {
-    const restarted = this.joined.launch.restarts > 0 && out !== undefined;
-    return restarted && existsSync(pathOf(out, 'config.json')) ? out : undefined;
+    const { run, restarts } = this.joined.launch;
+    const before = run ?? (restarts > 0 ? out : undefined);
+    return before !== undefined && existsSync(pathOf(before, 'config.json')) ? before : undefined;
   }
 
   agreeOnSettings(asked: TrainAsked, options: TrainOptions): Promise<void> {

@@ -137,7 +137,9 @@ export async function train(settings: TrainSettings = {}, given: TrainOptions = 
   const parts = { tokenizer, trainData, evalData, ...plain.parts };
   const { settings: own, address: notify } = apartFromAddress(settings);
   const asked = { settings: { ...own, ...plain.settings }, parts, fetching, acceptChanged, trust };
-  const together = await trainTogether(options, warn);
+  const together = await trainTogether(options, warn).catch((error: unknown) => {
+    throw setUpError(error, signal);
+  });
   if (together === null) return trainHere(null, asked, options, teller, notify);
   try {
     await together.agreeOnSettings(asked, options);

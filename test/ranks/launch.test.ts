@@ -31,7 +31,7 @@ test('torchrun', () => {
   };
   expect(launchOf(env)).toEqual({
     ...{ rank: 3, size: 4, localRank: 1, localSize: 2, host: 'node1', port: 29500 },
-    ...{ launcherServes: true, id: 'job', restarts: 2, token: '', address: null, interface: null },
+    ...{ launcherServes: true, id: 'job', restarts: 2, run: null, token: '', address: null, interface: null },
     timeoutMs: 30_000,
   });
 });

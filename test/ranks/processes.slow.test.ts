@@ -1,94 +1,37 @@
 /** Runs of several processes: what one process would have made, and what becomes of them when a rank fails or is lost. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readCompletions, readRunDirectory } from '../../src/run';
+import { readRunDirectory } from '../../src/run';
 import { builtCli } from '../helpers/cli';
+import { listensOn, pidOfRank } from '../helpers/proc';
+import {
+  example,
+  exampleFolder,
+  expectSame,
+  freePort,
+  killAll,
+  lines,
+  start,
+  startLine,
+  startRanks,
+  startTrain,
+  untilStep,
+} from '../helpers/rank-processes';
 
 jest.setTimeout(300_000);
 
-let cli: string;
 let root: string;
 beforeAll(() => {
-  cli = builtCli();
+  builtCli();
   root = mkdtempSync(join(tmpdir(), 'acoer-ranks-'));
 });
-const children = new Set<ChildProcess>();
 afterAll(() => {
-  for (const child of children) child.kill('SIGKILL');
+  killAll();
   rmSync(root, { recursive: true, force: true });
 });
 
-const SETTINGS = [
-  ...['--preset', 'tiny', '--set', 'promptsPerStep=3', '--set', 'numGenerations=4', '--set', 'threads=1'],
-  ...['--set', 'maxCompletionLength=40', '--set', 'evalProblems=2', '--set', 'evalSampledProblems=0'],
-  ...['--set', 'completionsSteps=1', '--set', 'learningRate=2e-3', '--set', 'saveSteps=4'],
-];
-
-interface Started {
-  child: ChildProcess;
-  /** Its exit code, or the signal that ended it. */
-  ended: Promise<number | NodeJS.Signals>;
-  text: () => string;
-}
-
-function start(words: readonly string[], env: NodeJS.ProcessEnv = {}): Started {
-  const child = spawn(process.execPath, [cli, 'train', ...words], {
-    env: { ...process.env, OMP_WAIT_POLICY: 'passive', ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  children.add(child);
-  let text = '';
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding('utf8').on('data', (more: string) => (text += more));
-  const ended = new Promise<number | NodeJS.Signals>((resolve) =>
-    child.once('close', (code, signal) => {
-      children.delete(child);
-      resolve(code ?? signal!);
-    }),
-  );
-  return { child, ended, text: () => text };
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
-}
-
-/** A run whose ranks are processes of the test. */
-async function startRanks(
-  size: number,
-  words: (rank: number) => readonly string[],
-  more: (rank: number) => NodeJS.ProcessEnv = () => ({}),
-): Promise<Started[]> {
-  const port = String(await freePort());
-  return Array.from({ length: size }, (_, rank) =>
-    start(words(rank), {
-      ...{ RANK: String(rank), WORLD_SIZE: String(size), MASTER_ADDR: '127.0.0.1', MASTER_PORT: port },
-      ...{ ACOER_RANKS_TOKEN: 'a token', ACOER_RANKS_TIMEOUT: '6', ...more(rank) },
-    }),
-  );
-}
-
-const CLOCKED = /^(step_time$|time\/|memory\/|ranks\/|micro_batches$)|per_second/;
-/** The whole lines: one may be just being written. */
-const lines = (run: string) =>
-  readFileSync(join(run, 'metrics.jsonl'), 'utf8')
-    .split('\n')
-    .slice(0, -1)
-    .map((line) => JSON.parse(line) as Record<string, number>);
-const adapter = (run: string) =>
-  createHash('sha256')
-    .update(readFileSync(join(run, 'final', 'adapter_model.safetensors')))
-    .digest('hex');
 const statesOf = (run: string, step: number) =>
   (
     JSON.parse(
@@ -98,38 +41,22 @@ const statesOf = (run: string, step: number) =>
     }
   ).loop.rewardStates;
 
-async function expectSame(run: string, reference: string): Promise<void> {
-  const [found, expected] = [lines(run), lines(reference)];
-  expect(found).toHaveLength(expected.length);
-  expected.forEach((line, i) => {
-    for (const [name, value] of Object.entries(line)) {
-      if (!CLOCKED.test(name))
-        expect([name, Math.abs(found[i]![name]! - value)]).toEqual([name, expect.closeTo(0, 9)]);
-    }
-  });
-  for (const name of readdirSync(join(reference, 'completions'))) {
-    const [own, other] = await Promise.all(
-      [run, reference].map((path) => readCompletions(join(path, 'completions', name))),
-    );
-    expect(own).toEqual(other);
-  }
-  expect(adapter(run)).toBe(adapter(reference));
-}
-
 /** The run of one process that the others are compared with. */
 let straight: Promise<string> | undefined;
 const oneProcess = () =>
   (straight ??= (async () => {
     const path = join(root, 'one');
-    const one = start([...SETTINGS, '--out', path, '--max-steps', '8']);
+    const one = start(['--out', path]);
     expect([await one.ended, one.text()]).toEqual([0, expect.any(String)]);
     return path;
   })());
 
 test.each([2, 3])('--nproc %i makes the run of one process', async (size) => {
-  const path = join(root, `nproc-${size}`);
-  const run = start([...SETTINGS, '--out', path, '--max-steps', '8', '--nproc', String(size)]);
-  expect([await run.ended, run.text()]).toEqual([0, expect.stringContaining(`run ${path}`)]);
+  const folder = exampleFolder(root, `nproc-${size}`);
+  const path = join(folder, 'runs', 'mine');
+  const command = example(/^acoer train mine\.yaml .*--out/).replace('--nproc 2', `--nproc ${size}`);
+  const run = startLine(command, folder);
+  expect([await run.ended, run.text()]).toEqual([0, expect.stringContaining('run runs/mine\n')]);
   const reference = await oneProcess();
   await expectSame(path, reference);
   expect(statesOf(path, 8)).toEqual(statesOf(reference, 8));
@@ -138,32 +65,46 @@ test.each([2, 3])('--nproc %i makes the run of one process', async (size) => {
 });
 
 test('a run is resumed by another number of processes', async () => {
-  const path = join(root, 'resumed');
-  const two = start([...SETTINGS, '--out', path, '--max-steps', '8', '--nproc', '2']);
+  const folder = exampleFolder(root, 'resumed');
+  const path = join(folder, 'runs', 'mine');
+  const two = startLine(example(/^acoer train mine\.yaml .*--out/), folder);
   await untilStep(path, 3, two);
   two.child.kill('SIGTERM');
   expect([await two.ended, two.text()]).toEqual([
     130,
     expect.stringMatching(/Interrupted after step \d+; resume with/),
   ]);
-  const after = readRunDirectory(path).checkpointSteps().at(-1)!;
-  expect(after).toBeLessThan(8);
-  const three = start(['--resume', path, '--nproc', '3']);
+  expect(readRunDirectory(path).checkpointSteps().at(-1)).toBeLessThan(8);
+  const three = startLine(example(/^acoer train --resume/), folder);
   expect([await three.ended, three.text()]).toEqual([0, expect.any(String)]);
   await expectSame(path, await oneProcess());
 });
 
-async function untilStep(run: string, step: number, { child }: Started): Promise<void> {
-  while (child.exitCode === null && !(existsSync(join(run, 'metrics.jsonl')) && lines(run).length >= step))
-    await sleep(50);
-}
+test('--max-restarts: when a rank is killed all start again, and make the run of one process', async () => {
+  const folder = exampleFolder(root, 'again');
+  const run = startLine(example(/^acoer train .*--max-restarts/), folder);
+  const runs = join(folder, 'runs');
+  // The command names no folder, so only rank 0 knows it.
+  const path = () => join(runs, existsSync(runs) ? (readdirSync(runs)[0] ?? '') : '');
+  while (run.child.exitCode === null && !existsSync(join(path(), 'metrics.jsonl'))) await sleep(50);
+  await untilStep(path(), 3, run);
+  process.kill(pidOfRank(run.child.pid!, 1), 'SIGKILL');
+  const again =
+    /rank 1 was killed by SIGKILL: all ranks start again and go on with runs\/\S+ \(restart 1 of 3\)/;
+  expect([await run.ended, run.text()]).toEqual([0, expect.stringMatching(again)]);
+  expect(readdirSync(runs)).toHaveLength(1);
+  await expectSame(path(), await oneProcess());
+  // A run that is there is refused, which another start would not change.
+  const refused = startTrain(['--preset', 'tiny', '--out', path(), '--nproc', '2', '--max-restarts', '3']);
+  expect([await refused.ended, refused.text()]).toEqual([2, expect.not.stringContaining('start again')]);
+});
 
 test('ranks that a launcher starts again go on with their run', async () => {
   const path = join(root, 'restarted');
   const again = (restarts: number) =>
     startRanks(
       2,
-      () => [...SETTINGS, '--out', path, '--max-steps', '8'],
+      () => ['--out', path],
       () => ({ TORCHELASTIC_RUN_ID: 'job', TORCHELASTIC_RESTART_COUNT: String(restarts) }),
     );
   const first = await again(0);
@@ -175,7 +116,30 @@ test('ranks that a launcher starts again go on with their run', async () => {
   await expectSame(path, await oneProcess());
 });
 
-const LONG = (path: string) => [...SETTINGS, '--set', 'evalProblems=0', '--out', path, '--max-steps', '400'];
+const LONG = (path: string) => ['--set', 'evalProblems=0', '--out', path, '--set', 'maxSteps=400'];
+
+test('--max-restarts: the next failure ends all, with its code', async () => {
+  const path = join(root, 'twice');
+  const run = start([...LONG(path), '--nproc', '2', '--max-restarts', '1']);
+  await untilStep(path, 2, run);
+  process.kill(pidOfRank(run.child.pid!, 0), 'SIGKILL');
+  // More than the first ranks have made.
+  await untilStep(path, lines(path).length + 3, run);
+  process.kill(pidOfRank(run.child.pid!, 0), 'SIGKILL');
+  expect([await run.ended, run.text()]).toEqual([
+    137,
+    expect.stringMatching(
+      /^acoer: rank 0 was killed by SIGKILL: all [^]*^acoer: rank 0 was killed by SIGKILL$/m,
+    ),
+  ]);
+});
+
+test('--max-restarts: what a guard of the run has ended stays ended', async () => {
+  const words = ['--set', 'learningRate=1e30', '--set', 'nonFinitePolicy=stop'];
+  const run = start([...words, '--out', join(root, 'guarded'), '--nproc', '2', '--max-restarts', '3']);
+  expect([await run.ended, run.text()]).toEqual([1, expect.stringMatching(/Step \d was refused/)]);
+  expect(run.text()).not.toContain('start again');
+});
 
 test.each([0, 1, 2])('kill -9 of rank %i ends all others within seconds, by name', async (victim) => {
   const path = join(root, `killed-${victim}`);
@@ -235,7 +199,7 @@ test('a rank that works three times longer than the limit for lost ones ends not
      };`,
   );
   const reward = ['--set', `rewardModules.late=${module}`, '--reward', 'late', '--set', 'watchdogMs=5000'];
-  const words = [...SETTINGS, ...reward, '--set', 'evalProblems=0', '--out', path, '--max-steps', '1'];
+  const words = [...reward, '--set', 'evalProblems=0', '--out', path, '--set', 'maxSteps=1'];
   const ranks = await startRanks(
     2,
     () => words,
@@ -255,10 +219,18 @@ test('SIGTERM to one rank: all end, and the run is saved', async () => {
   expect(saved).toBe(lines(path).length);
 });
 
-test('when the process of --nproc is killed, its ranks save the run and end', async () => {
+/** As /proc/net writes 127.0.0.1, also of a socket for both versions, and ::1. */
+const LOOPBACK = /^(0{16}FFFF0000)?0100007F$|^0{24}01000000$/;
+
+test('--nproc listens on this machine only, and when its process is killed, the ranks save the run and end', async () => {
   const path = join(root, 'orphans');
   const parent = start([...LONG(path), '--nproc', '2']);
   await untilStep(path, 2, parent);
+  const pid = parent.child.pid!;
+  const addresses = [pid, pidOfRank(pid, 0), pidOfRank(pid, 1)].map(listensOn);
+  // The store, and each rank for the others.
+  expect(addresses.map((own) => own.length > 0)).toEqual([false, true, true]);
+  for (const address of addresses.flat()) expect(address).toMatch(LOOPBACK);
   parent.child.kill('SIGKILL');
   const until = Date.now() + 30_000;
   while (readRunDirectory(path).isLocked() && Date.now() < until) await sleep(100);
