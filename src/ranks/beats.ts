@@ -228,7 +228,7 @@ export class Beats {
       return `; last at step ${doing.step}, ${doing.phase}`;
     } catch {
       // It had told nothing yet.
-      return '';
+      return '; last seen joining';
     }
   }
 

@@ -1,4 +1,5 @@
 /** Which process of a run this is, by the variables of every launcher. */
+import { ownAddress } from '../../src/ranks/address';
 import { launchOf } from '../../src/ranks/launch';
 
 const STORE = { MASTER_ADDR: 'node1', MASTER_PORT: '29500' };
@@ -75,4 +76,11 @@ test.each([
   expect(() => launchOf(env)).toThrow(
     expect.objectContaining({ code: 'BAD_ARGUMENT', message: expect.stringMatching(message) }),
   );
+});
+
+test('the ranks of a torchrun that is alone reach each other on this machine only, whatever its name', async () => {
+  const alone = { ...torch(0, 2), LOCAL_WORLD_SIZE: '2', TORCHELASTIC_USE_AGENT_STORE: 'True' };
+  expect(await ownAddress(launchOf(alone)!)).toBe('127.0.0.1');
+  const own = { ...alone, ACOER_RANKS_ADDRESS: '192.0.2.1' };
+  expect(await ownAddress(launchOf(own)!)).toBe('192.0.2.1');
 });

@@ -157,7 +157,8 @@ test.each([0, 1, 2])('kill -9 of rank %i ends all others within seconds, by name
       ),
     ]);
   }
-  expect(Date.now() - killedAt).toBeLessThan(15_000);
+  // A beat, 1 s, until all know; then rank 0 saves, and serves the reason for 2.5 s, which is most of the rest.
+  expect(Date.now() - killedAt).toBeLessThan(5_000);
   // Rank 0, if it was not the one, has saved the run.
   if (victim !== 0) expect(readRunDirectory(path).checkpointSteps().at(-1)).toBe(lines(path).length);
 });
