@@ -91,8 +91,6 @@ export interface EvalOptions {
   onCompletion?: (completion: EvalCompletion) => void;
 }
 
-const answerKey = (index: number, sample: number): string => `${index} ${sample}`;
-
 /** A copy: a substring of a completion would keep the whole text in memory. */
 const own = (text: string | null): string | null =>
   text === null ? null : Buffer.from(text, 'utf8').toString('utf8');
@@ -251,14 +249,18 @@ function givenOptions(options: EvalOptions): EvalOptions {
   };
 }
 
-/**
- * The rows of all answers in the order of problems and samples. Texts go only to `onCompletion`, so memory
- * does not grow with their lengths.
- * @throws CANCELLED if `signal` fires before every problem is answered
- */
-export async function answerProblems(given: EvalOptions): Promise<EvalRow[]> {
+/** What an evaluation asks for. */
+export interface Asked {
+  options: EvalOptions;
+  problems: number;
+  /** Of each problem. */
+  samples: number;
+}
+
+/** Checks the options, and warns of what the model will not see of the prompts. @throws BAD_ARGUMENT */
+export async function askedBy(given: EvalOptions): Promise<Asked> {
   const options = givenOptions(given);
-  const { n, dataset, samples = 1, finished = [] } = options;
+  const { n, dataset, samples = 1 } = options;
   const problems = Math.min(n, dataset.size);
   if (!Number.isInteger(problems) || problems < 1) {
     throw new AcoerError('BAD_ARGUMENT', `evaluate needs n >= 1, not ${n}`);
@@ -270,19 +272,47 @@ export async function answerProblems(given: EvalOptions): Promise<EvalRow[]> {
   const asked = { promptTemplate: promptTemplateOf(options), enableThinking };
   const faults = await promptFaults(tokenizer, [{ ...dataset, count: problems }], asked);
   faults.forEach(onWarning);
-  const total = problems * samples;
-  const evaluator = new Evaluator(options, total);
-  const done = new Set(finished.map(({ index, sample }) => answerKey(index, sample)));
-  const isDone = (index: number, sample: number) => done.has(answerKey(index, sample));
-  for await (const pieces of windows(new Array(problems).keys(), samples, isDone)) {
+  return { options, problems, samples };
+}
+
+/** Whether an answer is among `rows`. */
+export function isAmong(rows: readonly EvalRow[]): (index: number, sample: number) => boolean {
+  const keyOf = (index: number, sample: number): string => `${index} ${sample}`;
+  const done = new Set(rows.map(({ index, sample }) => keyOf(index, sample)));
+  return (index, sample) => done.has(keyOf(index, sample));
+}
+
+/**
+ * Answers all but what `isLeftOut` names.
+ * @returns the rows of `finished` and of what has ended when the signal fires
+ */
+export async function answerAsked(
+  { options, problems, samples }: Asked,
+  isLeftOut: (index: number, sample: number) => boolean,
+): Promise<EvalRow[]> {
+  const evaluator = new Evaluator(options, problems * samples);
+  for await (const pieces of windows(new Array(problems).keys(), samples, isLeftOut)) {
     await evaluator.window(pieces);
     if (options.signal?.aborted === true) break;
   }
-  const { rows } = evaluator;
-  if (rows.length < total) {
-    throw new AcoerError('CANCELLED', `Evaluation stopped after ${rows.length} of ${total} answers`);
-  }
-  return rows.sort(inOrder);
+  return evaluator.rows;
+}
+
+/** The rows in the order of problems and samples. @throws CANCELLED if some are missing */
+export function allOf({ problems, samples }: Asked, rows: EvalRow[]): EvalRow[] {
+  const total = problems * samples;
+  if (rows.length === total) return rows.sort(inOrder);
+  throw new AcoerError('CANCELLED', `Evaluation stopped after ${rows.length} of ${total} answers`);
+}
+
+/**
+ * The rows of all answers in the order of problems and samples. Texts go only to `onCompletion`, so memory
+ * does not grow with their lengths.
+ * @throws CANCELLED if `signal` fires before every problem is answered
+ */
+export async function answerProblems(given: EvalOptions): Promise<EvalRow[]> {
+  const asked = await askedBy(given);
+  return allOf(asked, await answerAsked(asked, isAmong(asked.options.finished ?? [])));
 }
 
 /** The summary of `answerProblems`. */

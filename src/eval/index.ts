@@ -18,6 +18,7 @@ export {
   type Grader,
 } from './grade-file';
 export { type EvalReport, report } from './report';
+export { answerTogether } from './shared';
 export { storedCompletion, storedRow } from './stored';
 export { type EvalRow, type EvalSummary, type Graded, summarise } from './summary';
 export { passAtK } from './votes';

@@ -5,8 +5,8 @@ import { decode, encode } from './wire';
 
 /** Rejects with the reason of `lost` as soon as it aborts: a collective whose peer is silent never ends by itself. */
 export class GlooGroup implements ProcessGroup {
-  /** Calls that wait for other ranks. */
-  private calls = 0;
+  /** Of each call that waits for other ranks: whether this process works meanwhile. */
+  private readonly calls = new Set<() => boolean>();
 
   constructor(
     readonly rank: number,
@@ -17,9 +17,9 @@ export class GlooGroup implements ProcessGroup {
     private readonly failed: (error: unknown) => Promise<Error>,
   ) {}
 
-  async allGather<Item>(item: Item): Promise<Item[]> {
+  async allGather<Item>(item: Item, works = (): boolean => false): Promise<Item[]> {
     const { bytes, error } = encoded(item);
-    const all = await this.ended(this.native.gather(bytes));
+    const all = await this.ended(this.native.gather(bytes), works);
     if (error !== null) throw error;
     return all.map((one) => decode(one) as Item);
   }
@@ -33,14 +33,16 @@ export class GlooGroup implements ProcessGroup {
     await this.ended(this.native.part());
   }
 
-  /** Whether this rank waits for others, or moves data. */
+  /** Whether this rank waits for others, or moves data, and does nothing else. */
   get waits(): boolean {
-    return this.calls > 0;
+    return [...this.calls].some((works) => !works());
   }
 
-  private async ended<T>(call: Promise<T>): Promise<T> {
-    const { lost } = this;
-    this.calls++;
+  private async ended<T>(call: Promise<T>, works = (): boolean => false): Promise<T> {
+    const { lost, calls } = this;
+    // A key of its own: a caller may give the same function twice.
+    const waiting = (): boolean => works();
+    calls.add(waiting);
     return new Promise<T>((resolve, reject) => {
       const onLost = (): void => reject(lost.reason as Error);
       lost.addEventListener('abort', onLost);
@@ -48,7 +50,7 @@ export class GlooGroup implements ProcessGroup {
       call
         .then(resolve, async (error: unknown) => reject(await this.failed(error)))
         .finally(() => {
-          this.calls--;
+          calls.delete(waiting);
           lost.removeEventListener('abort', onLost);
         });
     });

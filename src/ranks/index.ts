@@ -21,8 +21,11 @@ export interface ProcessGroup {
   /** This process's rank, from 0. */
   readonly rank: number;
   readonly size: number;
-  /** What every rank brought, in rank order: copies of plain data. Rejects when a rank cannot be reached. */
-  allGather<Item>(item: Item): Promise<Item[]>;
+  /**
+   * What every rank brought, in rank order: copies of plain data. Rejects when a rank cannot be reached.
+   * @param works whether this process does work of its own meanwhile, so that it does not merely wait for others
+   */
+  allGather<Item>(item: Item, works?: () => boolean): Promise<Item[]>;
   /**
    * Replaces `values` by the sum over all ranks, in place and by the same bits on every rank. All bring the same type and
    * number. Rejects as `allGather`.
@@ -41,7 +44,8 @@ const ONE_RANK: ProcessGroup = {
 /** How a rank's work ended, as its own process knows it. */
 type Ended<T> = { made: T } | { error: unknown };
 
-interface Failure {
+/** An error as other ranks are told of it. */
+export interface Failure {
   code: AcoerErrorCode;
   message: string;
 }
@@ -69,7 +73,7 @@ export class RankError extends AcoerError {
 }
 
 /** An error without a code has no meaning to a caller on another rank: there it is INTERNAL. */
-const failureOf = (error: unknown): Failure => ({
+export const failureOf = (error: unknown): Failure => ({
   code: (errorCode(error) as AcoerErrorCode | undefined) ?? 'INTERNAL',
   message: errorMessage(error),
 });
@@ -97,11 +101,12 @@ export class Ranks {
    * Runs `work` on every rank. Returns what each made, in rank order.
    *
    * @param what the work, in words for messages
+   * @param works as in `ProcessGroup.allGather`
    * @throws the rank's own error if its work failed, else RankError if that of another did
    */
-  async gather<T>(what: string, work: () => Promise<T>): Promise<T[]> {
+  async gather<T>(what: string, work: () => Promise<T>, works?: () => boolean): Promise<T[]> {
     try {
-      const running = this.collect(what, work);
+      const running = this.collect(what, work, works);
       this.running = running;
       return await running;
     } finally {
@@ -161,9 +166,9 @@ export class Ranks {
     if (error === undefined) this.throwIfFailed(all);
   }
 
-  private async collect<T>(what: string, work: () => Promise<T>): Promise<T[]> {
+  private async collect<T>(what: string, work: () => Promise<T>, works?: () => boolean): Promise<T[]> {
     const own = await this.ended(work);
-    const all = await this.exchange(broughtBy(what, own));
+    const all = await this.exchange(broughtBy(what, own), works);
     if ('error' in own) {
       this.over = true;
       throw own.error;
@@ -190,10 +195,10 @@ export class Ranks {
     });
   }
 
-  private async exchange<T>(own: Brought<T>): Promise<Brought<T>[]> {
+  private async exchange<T>(own: Brought<T>, works?: () => boolean): Promise<Brought<T>[]> {
     const begun = performance.now();
     try {
-      return await this.group.allGather(own);
+      return await this.group.allGather(own, works);
     } catch (error) {
       this.over = true;
       throw error;

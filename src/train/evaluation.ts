@@ -1,14 +1,14 @@
 /** A run's evaluations: greedy, and sampled at temperature 1 (greedy decoding hides a loss of certainty). */
 import type { Dataset } from '../data';
-import type { Policy } from '../engine/types';
-import { answerProblems, summarise, type EvalCompletion } from '../eval';
+import { answerTogether, summarise, type EvalCompletion } from '../eval';
 import type { Best, EvalKind, EvalPhase, Evaluation, TrainEvent } from '../life/events';
 import type { LoopContext } from '../grpo/context';
 import { memoryError } from '../grpo/memory';
+import type { Inputs } from './inputs';
 
 export interface EvaluationContext extends Pick<
   LoopContext,
-  'config' | 'model' | 'tokenizer' | 'grade' | 'watch'
+  'config' | 'model' | 'policy' | 'reference' | 'tokenizer' | 'grade' | 'watch' | 'ranks'
 > {
   /** null: nothing is evaluated. */
   dataset: Dataset | null;
@@ -17,18 +17,33 @@ export interface EvaluationContext extends Pick<
   save: (kind: EvalKind, completions: readonly EvalCompletion[]) => Promise<void>;
 }
 
-/** Evaluates a policy (null: the base model) on the same problems with the same seeds every time. */
-export async function evaluatePolicy(
+export const evaluationContext = (
+  loop: LoopContext,
+  { evalData: dataset, judge }: Pick<Inputs, 'evalData' | 'judge'>,
+  own: Pick<EvaluationContext, 'emit' | 'save'>,
+): EvaluationContext => ({ ...loop, grade: judge.evaluation, dataset, ...own });
+
+/** Evaluates the policy, or what training started from, on the same problems with the same seeds every time. */
+export function evaluatePolicy(
   context: EvaluationContext,
-  policy: Policy | null,
   phase: EvalPhase,
   signal: AbortSignal | undefined,
 ): Promise<Evaluation> {
-  const { config, model, tokenizer, grade, dataset, emit, save, watch } = context;
+  const watched = phase === 'base' ? 'baseEvaluation' : 'evaluation';
+  return context.watch.phase(watched, () => evaluateKinds(context, phase, signal));
+}
+
+async function evaluateKinds(
+  context: EvaluationContext,
+  phase: EvalPhase,
+  signal: AbortSignal | undefined,
+): Promise<Evaluation> {
+  const { config, model, tokenizer, grade, dataset, emit, save, watch, ranks } = context;
+  const policy = phase === 'base' ? context.reference : context.policy;
   const evaluateKind = async (kind: EvalKind, n: number) => {
     if (n === 0 || dataset === null) return null;
     const completions: EvalCompletion[] = [];
-    const rows = await answerProblems({
+    const rows = await answerTogether(ranks, {
       model,
       policy,
       tokenizer,
@@ -64,7 +79,8 @@ export async function evaluatePolicy(
     }).catch((error: unknown) => {
       throw memoryError(error, 'evaluation', config);
     });
-    await save(kind, completions);
+    // A failure to keep them ends what the others would do next.
+    await ranks.fromFirst('keeping the answers of the evaluation', () => save(kind, completions));
     const solved = rows.map(({ verdict }) => (verdict.correct ? '1' : '0')).join('');
     const summary = { ...summarise(rows), solved };
     emit({ type: 'evaluated', phase, kind, summary });

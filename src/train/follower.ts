@@ -4,9 +4,10 @@ import { admitModules } from '../life/modules/named-modules';
 import { Halt } from '../life/halt';
 import { trainSteps } from '../grpo/loop';
 import type { LoopStep } from '../grpo/step';
-import type { RunSummary, TrainEvent, TrainStep } from '../life/events';
+import type { EvalPhase, RunSummary, TrainEvent, TrainStep } from '../life/events';
 import { Watchdog } from '../life/watchdog';
 import type { Config } from '../config';
+import { evaluatePolicy, evaluationContext, type EvaluationContext } from './evaluation';
 import { compareWeights, nextOrder, shareWeights } from './lead';
 import { openModel, type OpenedModel } from './opened';
 import { GRPO, type TrainAsked } from './opening';
@@ -30,6 +31,7 @@ export class Follower {
     readonly directory: string,
     private readonly together: Together,
     private readonly opened: OpenedModel,
+    private readonly evaluation: EvaluationContext,
     private readonly halt: Halt,
     private readonly watchdog: Watchdog,
   ) {}
@@ -66,6 +68,9 @@ export class Follower {
       if (order.do === 'step') {
         const made = await steps!.next();
         if (made.done !== true) yield { index: made.value.index, metrics: made.value.metrics };
+      } else if (order.do === 'evaluate') {
+        if (order.weights) await shareWeights(ranks, policy);
+        await this.evaluate(order.phase);
       } else if (order.do === 'compare') {
         await compareWeights(ranks, policy, order.step);
       } else if (order.do === 'start') {
@@ -78,6 +83,15 @@ export class Follower {
         if (order.do === 'end') return order.summary;
         throw new AcoerError(order.error.code, order.error.message);
       }
+    }
+  }
+
+  /** What fails on any rank fails on rank 0, which says what follows. */
+  private async evaluate(phase: EvalPhase): Promise<void> {
+    try {
+      await evaluatePolicy(this.evaluation, phase, this.halt.waiting);
+    } catch (error) {
+      if (this.watchdog.abandoned) throw error;
     }
   }
 
@@ -124,7 +138,7 @@ export async function follow(
   watchdog.onStop = (error) => halt.hang(error);
   together.watch(halt, watchdog);
   try {
-    const opened = await watchdog.phase('loading', async () => {
+    return await watchdog.phase('loading', async () => {
       // Rank 0 has said it.
       const fetching = { ...asked.fetching, onNotice: () => undefined };
       const inputs = await GRPO.openInputs(config, { ...asked, fetching });
@@ -135,9 +149,12 @@ export async function follow(
         await model.close(true);
         throw error;
       });
-      return model;
+      const emit = (event: TrainEvent): void => {
+        if (event.type === 'warning') tell(event);
+      };
+      const evaluation = evaluationContext(model.loop, inputs, { emit, save: () => Promise.resolve() });
+      return new Follower(directory, together, model, evaluation, halt, watchdog);
     });
-    return new Follower(directory, together, opened, halt, watchdog);
   } catch (error) {
     halt.dispose();
     watchdog.close();

@@ -12,7 +12,7 @@ import type { Policy } from '../engine/types';
 import type { LoopContext, LoopControl, LoopPosition } from '../grpo/context';
 import { trainSteps } from '../grpo/loop';
 import type { LoopStep } from '../grpo/step';
-import type { RunSummary } from '../life/events';
+import type { EvalPhase, RunSummary } from '../life/events';
 import type { Ranks } from '../ranks';
 
 /** What all ranks do next. */
@@ -20,6 +20,8 @@ export type Order =
   /** Begin the loop, or begin it again elsewhere, with the weights of rank 0. */
   | { do: 'start'; position: LoopPosition }
   | { do: 'step' }
+  /** Evaluate. `weights`: with those of rank 0, which the others do not have yet. */
+  | { do: 'evaluate'; phase: EvalPhase; weights: boolean }
   /** Compare the weights. */
   | { do: 'compare'; step: number }
   | { do: 'end'; summary: RunSummary }
@@ -107,6 +109,8 @@ export async function compareWeights(ranks: Ranks, policy: Policy, step: number)
 export class Lead {
   private inner: AsyncGenerator<LoopStep, void> | null = null;
   private summary: RunSummary | null = null;
+  /** The others have the weights of this rank. */
+  private alike = false;
 
   /** @param part takes leave of the processes, with the error if there is one */
   constructor(
@@ -120,10 +124,10 @@ export class Lead {
       yield* trainSteps(this.loop, position, control);
       return;
     }
-    const { ranks, policy } = this.loop;
+    const { ranks } = this.loop;
     await nextOrder(ranks, { do: 'start', position: { loop: position.loop, open: position.open } });
     await this.inner?.return();
-    await shareWeights(ranks, policy);
+    await this.share();
     const steps = (this.inner = trainSteps(this.loop, position, control));
     for (;;) {
       await nextOrder(ranks, { do: 'step' });
@@ -133,9 +137,28 @@ export class Lead {
     }
   }
 
+  private async share(): Promise<void> {
+    await shareWeights(this.loop.ranks, this.loop.policy);
+    this.alike = true;
+  }
+
+  /** This rank has the weights of a checkpoint again, and no other has. */
+  restored(): void {
+    this.alike = false;
+  }
+
+  /** All ranks begin an evaluation; one of what is trained is of the same weights on each. */
+  async evaluate(phase: EvalPhase): Promise<void> {
+    if (this.part === null) return;
+    const weights = phase !== 'base' && !this.alike;
+    await nextOrder(this.loop.ranks, { do: 'evaluate', phase, weights });
+    if (weights) await this.share();
+  }
+
   /** The weights of all ranks are the same, as they should be. @throws RANKS_DIVERGED */
   async compare(step: number): Promise<void> {
-    if (this.part === null) return;
+    // A fork is saved before the others have its weights.
+    if (this.part === null || !this.alike) return;
     const { ranks, policy } = this.loop;
     await nextOrder(ranks, { do: 'compare', step });
     await compareWeights(ranks, policy, step);

@@ -15,7 +15,7 @@ import {
   type StoredCheckpoint,
 } from '../run';
 import { afterStep } from './after-step';
-import { betterOf, evaluatePolicy, type EvaluationContext } from './evaluation';
+import { betterOf, evaluatePolicy, evaluationContext, type EvaluationContext } from './evaluation';
 import { TrainFiles } from './files';
 import type { Lead } from './lead';
 import { guardOf, type CollapseGuard } from './guard';
@@ -94,6 +94,7 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
     const checkpoint = await findCheckpoint(directory, warn);
     if (checkpoint === null) throw new AcoerError(code, `${rollback.reason} No checkpoint is whole.`);
     this.state = await restoreRun(directory, checkpoint, loop);
+    this.lead.restored();
     await this.files.rewindTo(this);
     emit({ type: 'rollback', rollback });
   }
@@ -189,16 +190,18 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
     return this.lead.end(error);
   }
 
-  private evaluate(phase: EvalPhase): Promise<Evaluation> {
-    const { config, inputs, emit, watchdog: watch, halt } = this.run;
-    const { model, tokenizer, policy, reference } = this.run.loop;
+  private async evaluate(phase: EvalPhase): Promise<Evaluation> {
+    const { loop, inputs, emit, halt } = this.run;
     const save: EvaluationContext['save'] = (kind, rows) => this.files.answers(this.step, kind, rows);
-    const { evalData: dataset, judge } = inputs;
-    const context = { config, model, tokenizer, grade: judge.evaluation, dataset, emit, save, watch };
-    const base = phase === 'base';
-    return watch.phase(base ? 'baseEvaluation' : 'evaluation', () =>
-      evaluatePolicy(context, base ? reference : policy, phase, halt.waiting),
-    );
+    const context = evaluationContext(loop, inputs, { emit, save });
+    if (inputs.evalData !== null) await this.lead.evaluate(phase);
+    try {
+      return await evaluatePolicy(context, phase, halt.waiting);
+    } catch (error) {
+      // Another rank may have been asked to stop, and this one has not heard of it yet.
+      if (errorCode(error) === 'CANCELLED') halt.stop();
+      throw error;
+    }
   }
 
   async inWords(summary: RunSummary): Promise<string> {
