@@ -5,14 +5,16 @@ import { addEngineOptions, integer, number, path, repeatable } from './command';
 import { comparisonText } from './evaluation/comparison';
 import { compareFiles, gradeCompletions } from './evaluation/files';
 import { type EvalFlags, temperatureOf } from './evaluation/flags';
+import { amongRanks } from './evaluation/ranks';
 import { evaluateAll } from './evaluation/run';
 import { evaluationText, fullReport, paperTable3, paperTable4 } from './evaluation/tables';
 import { interruptible } from './interrupt';
 import { addJudgeOptions } from './judge';
+import { addNprocOption, endWithParent, runRanks } from './nproc';
 import { printJsonLine, printText } from './output';
 
 /** Options that have no meaning without a model. */
-const ONLY_WITH_A_MODEL = ['model', 'adapter', 'run', 'trust', 'base', 'out', 'problems'] as const;
+const ONLY_WITH_A_MODEL = ['model', 'adapter', 'run', 'trust', 'base', 'out', 'problems', 'nproc'] as const;
 
 const given = (value: unknown): boolean => (Array.isArray(value) ? value.length > 0 : value !== undefined);
 
@@ -44,6 +46,11 @@ function checkFlags(flags: EvalFlags): void {
 
 async function evalCommand(flags: EvalFlags): Promise<void> {
   checkFlags(flags);
+  if (flags.nproc !== undefined && flags.nproc > 1) {
+    process.exitCode = await runRanks(flags.nproc);
+    return;
+  }
+  endWithParent();
   await interruptible(async (signal) => {
     if (flags.compare !== undefined) {
       const compared = await compareFiles(flags, signal);
@@ -56,7 +63,9 @@ async function evalCommand(flags: EvalFlags): Promise<void> {
       if (flags.json === true) printJsonLine(graded);
       else printText((fullReport(graded) + beside).trimEnd());
     } else {
-      const evaluated = await evaluateAll(flags, signal);
+      const evaluated = await amongRanks(flags, signal, (ranks, ended) => evaluateAll(flags, ranks, ended));
+      // On another rank than 0.
+      if (evaluated === null) return;
       if (flags.json === true) evaluated.forEach(printJsonLine);
       else printText(evaluationText(evaluated).trimEnd());
     }
@@ -75,6 +84,8 @@ Evaluate a model:
   acoer eval --model M --benchmark math500 --base --adapter A --adapter B
   acoer eval --model M --benchmark aime25 -n 16 --temperature 1
 To resume an interrupted evaluation, repeat the command with the same --out.
+With --nproc N, or under torchrun, srun or mpirun, several processes share the
+problems (docs/ranks.md).
 
 Evaluate every checkpoint of a run, on the run's own problems unless --benchmark
 is given; the last and the most accurate checkpoint are marked:
@@ -125,4 +136,5 @@ export function define(command: Command): void {
     .action(evalCommand);
   addJudgeOptions(command);
   addEngineOptions(command);
+  addNprocOption(command, 'evaluate');
 }

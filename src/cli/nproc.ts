@@ -1,7 +1,7 @@
 /**
- * `acoer train --nproc N`: the command again in N processes of this machine, which are its ranks. The terminal shows rank
- * 0; what the others print is in `ranks/K.log` of the run. They end with this process, however it ends. When one fails,
- * all end, and are started again up to `--max-restarts` times.
+ * `--nproc N`: the command again in N processes of this machine, which are its ranks. The terminal shows rank 0; what the
+ * others print is in `ranks/K.log` of a run, else it is shown at the end. They end with this process, however it ends.
+ * When one fails, all end, and are started again up to `--max-restarts` times.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -9,11 +9,13 @@ import { createWriteStream, existsSync, mkdirSync, type WriteStream } from 'node
 import { createServer } from 'node:net';
 import { constants } from 'node:os';
 import { join } from 'node:path';
+import type { Command } from 'commander';
 import { AcoerError, badUsage, errorCode } from '../base/errors';
 import { isRecord } from '../base/json';
 import { printableLine } from '../base/printable';
 import { STOP_SIGNALS } from '../base/signals';
 import { launchOf } from '../ranks';
+import { integer } from './command';
 import { printNote } from './output';
 
 const LOOPBACK = '127.0.0.1';
@@ -38,6 +40,10 @@ function freePort(): Promise<number> {
     });
   });
 }
+
+/** @param verb what the processes do */
+export const addNprocOption = (command: Command, verb: string): Command =>
+  command.option('--nproc <n>', `${verb} with so many processes of this machine (docs/ranks.md)`, integer(1));
 
 const OWN_OPTIONS = ['--nproc', '--max-restarts'];
 
@@ -231,7 +237,7 @@ class LocalRanks {
  * @returns the exit code: that of rank 0, or of another that failed
  * @throws BAD_CONFIG in a process that is a rank already
  */
-export async function runRanks(size: number, maxRestarts: number): Promise<number> {
+export async function runRanks(size: number, maxRestarts = 0): Promise<number> {
   if (launchOf(process.env) !== null)
     throw badUsage('--nproc starts ranks itself, and this process is one already: leave it out.');
   const ranks = new LocalRanks(size);

@@ -12,6 +12,8 @@ export interface ModelFlags extends EngineFlags {
   adapter?: string;
   /** Folders of adapters that `work` will load; default: that of `adapter`. */
   trained?: readonly string[];
+  /** Default: as the flags say. */
+  openEngine?: (() => Promise<Engine>) | undefined;
 }
 
 export interface ModelSession {
@@ -39,7 +41,8 @@ export async function withModel<T>(
   const trained = flags.trained ?? (flags.adapter === undefined ? [] : [flags.adapter]);
   const bases = trained.flatMap((folder) => baseModelOf(folder) ?? []);
   const { directory } = await resolveModel(name, showDownload(name, signal));
-  await using engine = await createEngine({ device: flags.device, threads: flags.threads });
+  const { device, threads, openEngine = () => createEngine({ device, threads }) } = flags;
+  await using engine = await openEngine();
   const model = await loadChecked(engine, directory, bases, { dtype: flags.dtype, signal });
   const policy = flags.adapter === undefined ? null : await model.loadAdapter(flags.adapter);
   return await work({ directory, engine, model, policy, bases });

@@ -21,7 +21,7 @@ import type { KnownMetrics } from '../base/metric-names';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
 import { addEngineSettings, integer, path, repeatable } from './command';
 import { printableLine } from '../base/printable';
-import { endWithParent, runRanks, tellFailure, tellFolder } from './nproc';
+import { addNprocOption, endWithParent, runRanks, tellFailure, tellFolder } from './nproc';
 import { layersOf, resumedRun, type RunFlags, stoppable } from './run-call';
 import { alignTable } from './table';
 import { answersLines, closingLines, summaryTable } from './view/closing';
@@ -45,7 +45,7 @@ interface TrainFlags extends RunFlags, Pick<TrainSettings, (typeof SETTINGS)[num
 }
 
 export function define(command: Command): void {
-  addEngineSettings(
+  const settings = addEngineSettings(
     command
       .argument('[config]', 'YAML or JSON file of settings')
       .option('--preset <name>', `preset to start from: ${Object.keys(PRESETS).join(', ')}`)
@@ -64,8 +64,8 @@ export function define(command: Command): void {
       .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)
       .option('--max-steps <n>', 'optimiser updates', integer(1))
       .option('--seed <n>', 'seed of the run', integer(0)),
-  )
-    .option('--nproc <n>', 'train with so many processes of this machine (docs/ranks.md)', integer(1))
+  );
+  addNprocOption(settings, 'train')
     .option(
       '--max-restarts <n>',
       'with --nproc: when a rank fails, start all again, so many times (default: 0)',

@@ -24,6 +24,7 @@ export interface EvalFlags extends EngineFlags, JudgeFlags {
   /** Exactly two once checked. */
   compare?: string[];
   json?: boolean;
+  nproc?: number;
 }
 
 /** One answer per problem is decoded greedily; several must be sampled. */

@@ -1,24 +1,30 @@
 /** Evaluates every subject on every benchmark; an interrupted call resumes from its files. */
 import { join } from 'node:path';
 import {
-  answerProblems,
+  answerTogether,
   type EvalReport,
   type EvalRow,
   report,
   storedCompletion,
   storedRow,
 } from '../../eval';
+import type { Config } from '../../config';
 import type { Policy } from '../../engine/types';
+import { abortable } from '../../base/abortable';
+import { engineFacts, openRankEngine } from '../../life/rank-engine';
+import { modelFingerprints } from '../../models';
+import { agreeOn, type Facts } from '../../ranks/agree';
 import { type EvaluationFile, EvaluationFolder, loadTrained, newRunPath, writeJsonAtomic } from '../../run';
 import type { Grade } from '../../judges';
 import { loadTokenizer, type Tokenizer } from '../../tokenizer';
 import { admitModules, judgeIdentity, judgeModule, type JudgingSettings, openJudge } from '../../train';
 import { required } from '../command';
 import { judgingSettings, rememberJudge } from '../judge';
-import { checkTokenizer, type ModelSession, withModel } from '../session';
+import { checkTokenizer, type ModelFlags, type ModelSession, withModel } from '../session';
 import { type Benchmark, loadBenchmarks } from './benchmarks';
 import { type EvalFlags, temperatureOf } from './flags';
 import { EvalProgress } from './progress';
+import type { EvalRanks } from './ranks';
 import { runConfig, type Subject, subjectsOf, weightsOf } from './subjects';
 import { printNote } from '../output';
 
@@ -44,6 +50,9 @@ interface Unit {
   benchmark: Benchmark;
 }
 
+/** Of its files. */
+const nameOf = ({ subject, benchmark }: Unit): string => `${subject.label}.${benchmark.name}`;
+
 const noRoom = ({ model }: ModelSession, id: string, tokens: number): string =>
   `acoer: problem ${id} counts as unanswered: its prompt of ${tokens} tokens leaves no room for an answer in the model's ${model.info.maxPositions} positions.`;
 
@@ -55,7 +64,9 @@ class EvaluationRun {
     private readonly modelName: string,
     private readonly session: ModelSession,
     private readonly tokenizer: Tokenizer,
-    private readonly folder: EvaluationFolder,
+    /** null: this process is not rank 0. */
+    private readonly folder: EvaluationFolder | null,
+    private readonly ranks: EvalRanks,
     private readonly judge: { name: string; grade: Grade; identity: object },
     private readonly signal: AbortSignal,
   ) {}
@@ -86,10 +97,31 @@ class EvaluationRun {
     };
   }
 
-  async evaluate(unit: Unit, policy: Policy | null): Promise<Evaluated> {
+  /** What must be the same on every rank: what the answers of `units` depend on. */
+  async agree(units: readonly Unit[]): Promise<void> {
+    const { session, ranks, signal } = this;
+    const agreed = agreeOn(ranks.ranks, 'files and data', async (): Promise<Facts> => {
+      const { engine, model, directory } = session;
+      const settings = units.flatMap((unit) =>
+        Object.entries(this.settings(unit)).map(([key, value]) => [
+          `${key} of ${nameOf(unit)}`,
+          JSON.stringify(value) ?? '',
+        ]),
+      );
+      const prints = await modelFingerprints(directory, signal);
+      return { ...(Object.fromEntries(settings) as Facts), ...engineFacts(engine, model, { model: prints }) };
+    });
+    await abortable(agreed, signal);
+  }
+
+  /** @returns null on another rank than 0 */
+  async evaluate(unit: Unit, policy: Policy | null): Promise<Evaluated | null> {
     const { subject, benchmark } = unit;
-    const name = `${subject.label}.${benchmark.name}`;
-    using file = this.folder.open(name, this.settings(unit));
+    if (this.folder === null) {
+      await this.answers(unit, policy, null, []);
+      return null;
+    }
+    using file = this.folder.open(nameOf(unit), this.settings(unit));
     const finished: EvalRow[] = [];
     for await (const { values, where } of file.rows()) finished.push(storedRow(values, where));
     const rows = await this.answers(unit, policy, file, finished);
@@ -120,15 +152,18 @@ class EvaluationRun {
   private answers(
     { subject, benchmark }: Unit,
     policy: Policy | null,
-    file: EvaluationFile,
+    file: EvaluationFile | null,
     finished: EvalRow[],
   ): Promise<EvalRow[]> {
     const { samples, seed, slots: maxSlots } = this.flags;
     const temperature = temperatureOf(this.flags);
     const { dataset, problems, protocol } = benchmark;
     const total = problems * samples;
-    const progress = new EvalProgress(`${subject.label} on ${benchmark.name}`, total, finished);
-    return answerProblems({
+    const shown = file && {
+      file,
+      progress: new EvalProgress(`${subject.label} on ${benchmark.name}`, total, finished),
+    };
+    return answerTogether(this.ranks.ranks, {
       model: this.session.model,
       policy,
       tokenizer: this.tokenizer,
@@ -143,11 +178,11 @@ class EvaluationRun {
       maxSlots,
       signal: this.signal,
       finished,
-      onNoRoom: ({ problem, ids }) => printNote(noRoom(this.session, problem.id, ids.length)),
-      onWarning: (message) => this.note(`acoer: ${benchmark.name}: ${message}`),
+      onNoRoom: ({ problem, ids }) => shown && printNote(noRoom(this.session, problem.id, ids.length)),
+      onWarning: (message) => shown && this.note(`acoer: ${benchmark.name}: ${message}`),
       onCompletion: (completion) => {
-        file.append(storedCompletion(benchmark.name, completion));
-        progress.add(completion);
+        shown?.file.append(storedCompletion(benchmark.name, completion));
+        shown?.progress.add(completion);
       },
     });
   }
@@ -163,8 +198,15 @@ async function admitJudge({ judge, run, trust = false }: EvalFlags, judging: Jud
   await admitModules(run.join(', '), judgeModule(judging), { named: [], trust }, printNote);
 }
 
-/** Every subject on every benchmark, in that order; the result is also written to `summary.json`. */
-export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promise<Evaluated[]> {
+/**
+ * Every subject on every benchmark, in that order; the result is also written to `summary.json`.
+ * @returns null on another rank than 0
+ */
+export async function evaluateAll(
+  flags: EvalFlags,
+  ranks: EvalRanks,
+  signal: AbortSignal,
+): Promise<Evaluated[] | null> {
   const config = runConfig(flags);
   const subjects = await subjectsOf(flags);
   const model = required(flags.model ?? config?.model, '--model');
@@ -173,32 +215,51 @@ export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promis
   const benchmarks = await loadBenchmarks(flags, config, judging, signal);
   const out = outOf(flags, benchmarks);
   // Before the model is loaded, which takes a while.
-  using folder = new EvaluationFolder(out);
-  const { device, threads } = flags;
-  // All weights are trained in a type that need not be the model's own.
-  const dtype = flags.dtype ?? (config?.full === true ? config.dtype! : undefined);
+  using folder = ranks.leads ? new EvaluationFolder(out) : null;
   await using judge = await openJudge(judging, undefined, signal);
   const identity = await judgeIdentity(judging);
   const judged = { name: judging.judge, grade: judge.evaluation, identity };
   const trained = subjects.flatMap(({ adapter }) => adapter ?? []);
-  return await withModel({ device, dtype, threads, model, trained }, signal, async (session) => {
+  const asked = { ...engineAsked(flags, config, ranks), model, trained };
+  return await withModel(asked, signal, async (session) => {
     const tokenizer = await loadTokenizer(session.directory);
     checkTokenizer(session, tokenizer);
-    printNote(`writing completions to ${out}`);
-    const run = new EvaluationRun(flags, model, session, tokenizer, folder, judged, signal);
+    if (folder !== null) printNote(`writing completions to ${out}`);
+    const run = new EvaluationRun(flags, model, session, tokenizer, folder, ranks, judged, signal);
+    const units = subjects.flatMap((subject) => benchmarks.map((benchmark) => ({ subject, benchmark })));
+    if (ranks.process !== null) await run.agree(units);
     const evaluated: Evaluated[] = [];
     try {
       for (const subject of subjects) {
         const policy = subject.adapter === null ? null : await loadTrained(session.model, subject.adapter);
-        for (const benchmark of benchmarks)
-          evaluated.push(await run.evaluate({ subject, benchmark }, policy));
+        for (const benchmark of benchmarks) {
+          const one = await run.evaluate({ subject, benchmark }, policy);
+          if (one !== null) evaluated.push(one);
+        }
         await policy?.dispose();
       }
     } catch (error) {
-      if (signal.aborted) printNote(`to resume, repeat the command with --out ${out}`);
+      if (signal.aborted && folder !== null) printNote(`to resume, repeat the command with --out ${out}`);
       throw error;
     }
+    if (folder === null) return null;
     writeJsonAtomic(join(out, 'summary.json'), evaluated);
     return evaluated;
   });
+}
+
+/** Which engine is opened, and the type it computes in. */
+function engineAsked(
+  { device, threads, dtype }: EvalFlags,
+  config: Config | null,
+  { process }: EvalRanks,
+): Pick<ModelFlags, 'device' | 'threads' | 'dtype' | 'openEngine'> {
+  const settings = { device, threads: threads ?? null, memoryLimitBytes: null };
+  return {
+    device,
+    threads,
+    // All weights are trained in a type that need not be the model's own.
+    dtype: dtype ?? (config?.full === true ? config.dtype! : undefined),
+    openEngine: process === null ? undefined : () => openRankEngine(settings, process.joined.launch),
+  };
 }

@@ -1,0 +1,86 @@
+/** `acoer eval` as one of several processes: rank 0 has the files and prints, all answer (docs/ranks.md). */
+import { abortable } from '../../base/abortable';
+import { AcoerError, errorCode } from '../../base/errors';
+import { Ranks } from '../../ranks';
+import { agreeOn, type Facts } from '../../ranks/agree';
+import { joinLaunched, RankProcess } from '../../ranks/process';
+import { endIfStuck } from '../interrupt';
+import { printNote } from '../output';
+import type { EvalFlags } from './flags';
+
+/** The processes of an evaluation, and this one among them. */
+export interface EvalRanks {
+  ranks: Ranks;
+  /** null: this process works alone. */
+  process: RankProcess | null;
+  leads: boolean;
+}
+
+/** Flags that say where a process computes and what it prints, not what is answered. */
+const OWN = new Set(['device', 'threads', 'slots', 'out', 'json', 'nproc']);
+
+const flagFacts = (flags: EvalFlags): Facts =>
+  Object.fromEntries(
+    Object.entries(flags)
+      .filter(([name, value]) => !OWN.has(name) && value !== undefined)
+      .map(([name, value]) => [name, JSON.stringify(value)]),
+  );
+
+/** Ends `stop` when another process is lost or is asked to end, and tells the others when this one is. */
+function follow({ joined }: RankProcess, signal: AbortSignal, stop: AbortController): void {
+  const { beats, group } = joined;
+  const onSignal = (): void => {
+    stop.abort();
+    beats.stop();
+  };
+  const onLost = (): void => stop.abort(beats.lost.reason);
+  beats.onStop = () => stop.abort();
+  beats.onTick = () => beats.at({ step: 0, phase: group.waits ? 'waiting for others' : 'evaluation' });
+  signal.addEventListener('abort', onSignal);
+  if (signal.aborted) onSignal();
+  beats.lost.addEventListener('abort', onLost);
+  if (beats.lost.aborted) onLost();
+}
+
+/** What a process ends with whose calls are cancelled by a request to end, of which it may hear later, or by a loss. */
+function endingOf(error: unknown, { joined }: RankProcess, stop: AbortSignal): unknown {
+  const { lost } = joined.beats;
+  const byLoss = lost.aborted && stop.reason === lost.reason;
+  const code = errorCode(error);
+  const cancelled = code === 'CANCELLED' || (error as Error | undefined)?.name === 'AbortError';
+  if (cancelled && byLoss) return lost.reason;
+  // Others that were asked to end as well may be gone already.
+  const asked = stop.aborted && !byLoss;
+  if (!cancelled && !(asked && code === 'RANK_LOST')) return error;
+  return new AcoerError('INTERRUPTED', 'interrupted', { cause: error });
+}
+
+/**
+ * Runs `work` alone, or as one of the processes that a launcher has started. Its signal also fires when another process is
+ * lost or asked to end. @throws as `join`; BAD_INPUT for other flags than those of rank 0
+ */
+export async function amongRanks<T>(
+  flags: EvalFlags,
+  signal: AbortSignal,
+  work: (ranks: EvalRanks, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const joined = await joinLaunched({ warn: printNote, signal, exitWhenStopped: true });
+  if (joined === null) return work({ ranks: new Ranks(), process: null, leads: true }, signal);
+  const process = new RankProcess(joined);
+  const stop = new AbortController();
+  follow(process, signal, stop);
+  try {
+    const { ranks, leads } = process;
+    const agreed = agreeOn(ranks, 'flags', () => Promise.resolve(flagFacts(flags)));
+    await abortable(agreed, stop.signal);
+    const made = await work({ ranks, process, leads }, stop.signal);
+    await process.part(undefined);
+    return made;
+  } catch (error) {
+    const ending = endingOf(error, process, stop.signal);
+    // All have heard of a request to end; of another error this may be the only process to know.
+    await (errorCode(ending) === 'INTERRUPTED' ? process.part(ending) : joined.fail(ending));
+    endIfStuck(ending);
+    throw ending;
+  }
+}
