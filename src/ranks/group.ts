@@ -28,11 +28,6 @@ export class GlooGroup implements ProcessGroup {
     await this.ended(this.native.sum(values));
   }
 
-  /** After the last collective of all. */
-  async part(): Promise<void> {
-    await this.ended(this.native.part());
-  }
-
   /** Whether this rank waits for others, or moves data, and does nothing else. */
   get waits(): boolean {
     return [...this.calls].some((works) => !works());

@@ -36,7 +36,7 @@ describe('in training', () => {
       ...{ evalSteps: 2, evalProblems: 24, evalSampledProblems: 7, evalMaxNewTokens: 120 },
     }).flatMap(([name, value]) => ['--set', `${name}=${value}`]),
   ];
-  const CLOCKED = /^(step_time$|time\/|memory\/|micro_batches$)|per_second/;
+  const CLOCKED = /^(step_time$|time\/|memory\/|ranks\/|micro_batches$)|per_second/;
   /** What evaluations leave, and the metrics without those that the clock makes. */
   const traces = (path: string) => {
     const folder = join(path, 'evaluations');

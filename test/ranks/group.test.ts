@@ -1,5 +1,8 @@
-/** When a process counts as waiting for others. */
+/** When a process counts as waiting for others, and how it takes leave. */
+import type { Beats } from '../../src/ranks/beats';
 import { GlooGroup } from '../../src/ranks/group';
+import { Joined } from '../../src/ranks/join';
+import type { Launch } from '../../src/ranks/launch';
 import type { NativeGroup } from '../../src/ranks/native';
 
 test('a process that works during a collective does not wait until its work has ended', async () => {
@@ -24,4 +27,13 @@ test('a process that works during a collective does not wait until its work has 
   answer([]);
   await plain;
   expect(group.waits).toBe(false);
+});
+
+test('a process takes leave although its neighbour has gone already', async () => {
+  const closed: string[] = [];
+  const part = () => Promise.reject(new Error('Connection closed by peer'));
+  const native = { part, close: () => closed.push('group') } as unknown as NativeGroup;
+  const beats = { close: () => closed.push('beats') } as unknown as Beats;
+  await new Joined({} as Launch, [], beats, {} as GlooGroup, native).part();
+  expect(closed).toEqual(['beats', 'group']);
 });

@@ -74,6 +74,11 @@ export async function amongRanks<T>(
     const agreed = agreeOn(ranks, 'flags', () => Promise.resolve(flagFacts(flags)));
     await abortable(agreed, stop.signal);
     const made = await work({ ranks, process, leads }, stop.signal);
+    // Rank 0 has more to do, and would miss the beats of those that are gone.
+    await abortable(
+      ranks.gather('the end', () => Promise.resolve()),
+      stop.signal,
+    );
     await process.part(undefined);
     return made;
   } catch (error) {
