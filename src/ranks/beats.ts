@@ -167,17 +167,16 @@ export class Beats {
     if (this.over) return;
     if (stoppedMs !== undefined) return this.wasStopped(stoppedMs);
     if (failed !== undefined) {
-      const { launcherServes } = this.settings;
-      if (launcherServes)
-        void this.endWith({ code: 'RANK_LOST', message: "The launcher's store has ended." });
-      else void this.lose(0, GONE);
+      void this.loseStore('has ended', GONE);
       return;
     }
-    this.reportedMs = 0;
     beats.forEach((beat, rank) => {
-      if (beat !== this.beats[rank]) this.silentMs[rank] = 0;
+      // Between two reports nobody is heard: without them only the process that serves the store is silent.
+      const silent = beat === this.beats[rank];
+      this.silentMs[rank] = silent ? this.silentMs[rank]! + this.reportedMs : 0;
       this.beats[rank] = beat;
     });
+    this.reportedMs = 0;
     if (notes.end !== undefined) {
       const end = endOf(notes.end) ?? { code: 'RANK_LOST', message: 'Another rank has ended the run.' };
       const error = new AcoerError(end.code, end.message);
@@ -205,13 +204,18 @@ export class Beats {
     const { timeoutMs, own } = this.settings;
     this.reportedMs += elapsedMs;
     if (this.reportedMs > timeoutMs) {
-      void this.lose(0, `has not been heard for ${seconds(this.reportedMs)}`);
+      const how = `for ${seconds(this.reportedMs)}`;
+      void this.loseStore(`has not answered ${how}`, `has not been heard ${how}`);
       return;
     }
-    this.silentMs.forEach((ms, rank) => (this.silentMs[rank] = ms + elapsedMs));
     const lost = this.silentMs.findIndex((ms, rank) => rank !== own.rank && ms > timeoutMs);
     if (lost !== -1) void this.lose(lost, `has not been heard for ${seconds(this.silentMs[lost]!)}`);
     else this.onTick();
+  }
+
+  private loseStore(how: string, howFirst: string): Promise<Error> {
+    if (!this.settings.launcherServes) return this.lose(0, howFirst);
+    return this.endWith({ code: 'RANK_LOST', message: `The launcher's store ${how}.` });
   }
 
   private lose(rank: number, how: string): Promise<Error> {
