@@ -78,16 +78,20 @@ export const placeOf = (rank, size, host, port, timeoutS) => ({
 });
 
 /** What the run in `folder` is doing, by its process `pid`; null: that has not opened it. */
-export function progressOf(folder, pid) {
+function progressOf(folder, pid) {
   const path = join(folder, 'progress.json');
   if (!existsSync(path)) return null;
   const progress = JSON.parse(readFileSync(path, 'utf8'));
   return progress.pid === pid ? progress : null;
 }
 
-/** Waits until the run has been opened by the first of `ranks`, or that one has ended. */
-export async function untilOpen(folder, [first]) {
-  while (first.code === null && progressOf(folder, first.child.pid) === null) await sleep(20);
+/** Waits until the first of `ranks` has opened the run, and with `loaded` also the model, or has ended. */
+export async function untilOpen(folder, [first], loaded = false) {
+  const isThere = () => {
+    const progress = progressOf(folder, first.child.pid);
+    return progress !== null && !(loaded && progress.phase === 'loading');
+  };
+  while (first.code === null && !isThere()) await sleep(20);
 }
 
 /** Waits for all. @throws naming one that has not ended after `limitS` */
