@@ -1,11 +1,11 @@
 /** `acoer eval`: accuracy and thinking length of models on benchmarks, following the paper's protocol. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { badUsage } from '../base/errors';
+import { amongRanks } from './among-ranks';
 import { addEngineOptions, integer, number, path, repeatable } from './command';
 import { comparisonText } from './evaluation/comparison';
 import { compareFiles, gradeCompletions } from './evaluation/files';
 import { type EvalFlags, temperatureOf } from './evaluation/flags';
-import { amongRanks } from './evaluation/ranks';
 import { evaluateAll } from './evaluation/run';
 import { evaluationText, fullReport, paperTable3, paperTable4 } from './evaluation/tables';
 import { interruptible } from './interrupt';
@@ -63,7 +63,9 @@ async function evalCommand(flags: EvalFlags): Promise<void> {
       if (flags.json === true) printJsonLine(graded);
       else printText((fullReport(graded) + beside).trimEnd());
     } else {
-      const evaluated = await amongRanks(flags, signal, (ranks, ended) => evaluateAll(flags, ranks, ended));
+      const evaluated = await amongRanks(flags, 'evaluation', signal, (ranks, ended) =>
+        evaluateAll(flags, ranks, ended),
+      );
       // On another rank than 0.
       if (evaluated === null) return;
       if (flags.json === true) evaluated.forEach(printJsonLine);

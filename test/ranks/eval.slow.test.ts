@@ -1,4 +1,7 @@
-/** Evaluations of several processes: what one process would have made, also when they are interrupted and resumed. */
+/**
+ * Evaluations of several processes: what one process would have made, also when they are interrupted and resumed; and
+ * what `acoer doctor --ranks` says of such processes.
+ */
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -165,4 +168,11 @@ describe('acoer eval', () => {
     const { code, stderr } = await start(['eval', '--compare', 'a', 'b', '--nproc', '2']).end;
     expect([code, stderr]).toEqual([2, expect.stringMatching(/--nproc cannot be used with --compare/)]);
   });
+});
+
+test('acoer doctor --ranks measures processes, and needs several', async () => {
+  const { stdout } = await run('doctor', '--ranks', '--json', '--nproc', '2');
+  expect(JSON.parse(stdout)).toMatchObject({ sumBytes: 70e6, ranks: [{ rank: 0 }, { rank: 1 }] });
+  const alone = await start(['doctor', '--ranks']).end;
+  expect([alone.code, alone.stderr]).toEqual([2, expect.stringContaining('give --nproc N')]);
 });

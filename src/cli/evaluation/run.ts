@@ -18,13 +18,13 @@ import { type EvaluationFile, EvaluationFolder, loadTrained, newRunPath, writeJs
 import type { Grade } from '../../judges';
 import { loadTokenizer, type Tokenizer } from '../../tokenizer';
 import { admitModules, judgeIdentity, judgeModule, type JudgingSettings, openJudge } from '../../train';
+import type { CommandRanks } from '../among-ranks';
 import { required } from '../command';
 import { judgingSettings, rememberJudge } from '../judge';
 import { checkTokenizer, type ModelFlags, type ModelSession, withModel } from '../session';
 import { type Benchmark, loadBenchmarks } from './benchmarks';
 import { type EvalFlags, temperatureOf } from './flags';
 import { EvalProgress } from './progress';
-import type { EvalRanks } from './ranks';
 import { runConfig, type Subject, subjectsOf, weightsOf } from './subjects';
 import { printNote } from '../output';
 
@@ -66,7 +66,7 @@ class EvaluationRun {
     private readonly tokenizer: Tokenizer,
     /** null: this process is not rank 0. */
     private readonly folder: EvaluationFolder | null,
-    private readonly ranks: EvalRanks,
+    private readonly ranks: CommandRanks,
     private readonly judge: { name: string; grade: Grade; identity: object },
     private readonly signal: AbortSignal,
   ) {}
@@ -204,7 +204,7 @@ async function admitJudge({ judge, run, trust = false }: EvalFlags, judging: Jud
  */
 export async function evaluateAll(
   flags: EvalFlags,
-  ranks: EvalRanks,
+  ranks: CommandRanks,
   signal: AbortSignal,
 ): Promise<Evaluated[] | null> {
   const config = runConfig(flags);
@@ -252,7 +252,7 @@ export async function evaluateAll(
 function engineAsked(
   { device, threads, dtype }: EvalFlags,
   config: Config | null,
-  { process }: EvalRanks,
+  { process }: CommandRanks,
 ): Pick<ModelFlags, 'device' | 'threads' | 'dtype' | 'openEngine'> {
   const settings = { device, threads: threads ?? null, memoryLimitBytes: null };
   return {

@@ -1,25 +1,24 @@
-/** `acoer eval` as one of several processes: rank 0 has the files and prints, all answer (docs/ranks.md). */
-import { abortable } from '../../base/abortable';
-import { AcoerError, errorCode } from '../../base/errors';
-import { Ranks } from '../../ranks';
-import { agreeOn, type Facts } from '../../ranks/agree';
-import { joinLaunched, RankProcess } from '../../ranks/process';
-import { endIfStuck } from '../interrupt';
-import { printNote } from '../output';
-import type { EvalFlags } from './flags';
+/** A command as one of several processes: rank 0 has the files and prints, all work (docs/ranks.md). */
+import { abortable } from '../base/abortable';
+import { AcoerError, errorCode } from '../base/errors';
+import { Ranks } from '../ranks';
+import { agreeOn, type Facts } from '../ranks/agree';
+import { joinLaunched, RankProcess } from '../ranks/process';
+import { endIfStuck } from './interrupt';
+import { printNote } from './output';
 
-/** The processes of an evaluation, and this one among them. */
-export interface EvalRanks {
+/** The processes of a command, and this one among them. */
+export interface CommandRanks {
   ranks: Ranks;
   /** null: this process works alone. */
   process: RankProcess | null;
   leads: boolean;
 }
 
-/** Flags that say where a process computes and what it prints, not what is answered. */
+/** Flags that say where a process computes and what it prints, not what comes out. */
 const OWN = new Set(['device', 'threads', 'slots', 'out', 'json', 'nproc']);
 
-const flagFacts = (flags: EvalFlags): Facts =>
+const flagFacts = (flags: object): Facts =>
   Object.fromEntries(
     Object.entries(flags)
       .filter(([name, value]) => !OWN.has(name) && value !== undefined)
@@ -27,7 +26,7 @@ const flagFacts = (flags: EvalFlags): Facts =>
   );
 
 /** Ends `stop` when another process is lost or is asked to end, and tells the others when this one is. */
-function follow({ joined }: RankProcess, signal: AbortSignal, stop: AbortController): void {
+function follow({ joined }: RankProcess, phase: string, signal: AbortSignal, stop: AbortController): void {
   const { beats, group } = joined;
   const onSignal = (): void => {
     stop.abort();
@@ -35,7 +34,7 @@ function follow({ joined }: RankProcess, signal: AbortSignal, stop: AbortControl
   };
   const onLost = (): void => stop.abort(beats.lost.reason);
   beats.onStop = () => stop.abort();
-  beats.onTick = () => beats.at({ step: 0, phase: group.waits ? 'waiting for others' : 'evaluation' });
+  beats.onTick = () => beats.at({ step: 0, phase: group.waits ? 'waiting for others' : phase });
   signal.addEventListener('abort', onSignal);
   if (signal.aborted) onSignal();
   beats.lost.addEventListener('abort', onLost);
@@ -57,18 +56,21 @@ function endingOf(error: unknown, { joined }: RankProcess, stop: AbortSignal): u
 
 /**
  * Runs `work` alone, or as one of the processes that a launcher has started. Its signal also fires when another process is
- * lost or asked to end. @throws as `join`; BAD_INPUT for other flags than those of rank 0
+ * lost or asked to end.
+ * @param phase what it does, in words
+ * @throws as `join`; BAD_INPUT for other flags than those of rank 0
  */
 export async function amongRanks<T>(
-  flags: EvalFlags,
+  flags: object,
+  phase: string,
   signal: AbortSignal,
-  work: (ranks: EvalRanks, signal: AbortSignal) => Promise<T>,
+  work: (ranks: CommandRanks, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const joined = await joinLaunched({ warn: printNote, signal, exitWhenStopped: true });
   if (joined === null) return work({ ranks: new Ranks(), process: null, leads: true }, signal);
   const process = new RankProcess(joined);
   const stop = new AbortController();
-  follow(process, signal, stop);
+  follow(process, phase, signal, stop);
   try {
     const { ranks, leads } = process;
     const agreed = agreeOn(ranks, 'flags', () => Promise.resolve(flagFacts(flags)));
