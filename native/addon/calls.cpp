@@ -104,7 +104,7 @@ Request exportWeights(const Info&, const Fields& args) {
 }
 
 PolicyFacts factsOf(int64_t handle, const Policy& policy) {
-  PolicyFacts facts{handle, policy.options, {}, 0};
+  PolicyFacts facts{handle, policy.options, {}, 0, policy.shardOffsets};
   if (policy.isLora()) facts.matrices = loraMatrices(policy.model->spec, policy.options);
   for (const Parameter& parameter : policy.parameters) {
     facts.parameterCount += parameter.value.numel();
@@ -202,13 +202,26 @@ Request gradients(const Info&, const Fields& args) {
 }
 
 // JavaScript gets the memory itself, once: an address must not be given to V8 twice.
-Request gradientSums(const Info&, const Fields& args) {
-  return {.work = [handle = args.count("policy")](CallContext& call) -> Pack {
+template <class Lend>
+Request lent(const Fields& args, Lend lend) {
+  return {.work = [lend, handle = args.count("policy")](CallContext& call) -> Pack {
     Policy& policy = call.session.policy(handle);
     const bool first = !policy.gradientSums.host.defined();
-    const at::Tensor sums = lendGradientSums(policy);
-    return first ? sharedNumbers(sums) : nothing();
+    const at::Tensor numbers = lend(policy);
+    return first ? sharedNumbers(numbers) : nothing();
   }};
+}
+
+Request gradientSums(const Info&, const Fields& args) { return lent(args, lendGradientSums); }
+
+Request lendShard(const Info&, const Fields& args) {
+  return lent(args, [what = readSharded(args, "what")](Policy& policy) {
+    return acoer::lendShard(policy, what);
+  });
+}
+
+Request takeWeights(const Info&, const Fields& args) {
+  return {.work = onPolicy(args, [](Policy& policy, CallContext&) { acoer::takeWeights(policy); })};
 }
 
 Request savePolicy(const Info&, const Fields& args) {
@@ -221,6 +234,13 @@ Request savePolicy(const Info&, const Fields& args) {
 Request saveOptimizer(const Info&, const Fields& args) {
   return {.work = onPolicy(args, [path = args.text("path")](Policy& policy, CallContext&) {
             acoer::saveOptimizer(policy, path);
+          })};
+}
+
+Request saveMoment(const Info&, const Fields& args) {
+  const Moment moment = readMoment(args, "moment");
+  return {.work = onPolicy(args, [path = args.text("path"), moment](Policy& policy, CallContext&) {
+            acoer::saveMoment(policy, path, moment);
           })};
 }
 
@@ -249,8 +269,11 @@ const std::vector<EngineCall> kEngineCalls{
     {"zeroGradients", calls::zeroGradients},
     {"gradients", calls::gradients},
     {"gradientSums", calls::gradientSums},
+    {"lendShard", calls::lendShard},
+    {"takeWeights", calls::takeWeights},
     {"savePolicy", calls::savePolicy},
     {"saveOptimizer", calls::saveOptimizer},
+    {"saveMoment", calls::saveMoment},
     {"restorePolicy", calls::restoreFrom<restorePolicy>},
     {"restoreOptimizer", calls::restoreFrom<restoreOptimizer>},
 };

@@ -30,6 +30,13 @@ constexpr std::array<Named<at::ScalarType>, 3> kDtypes{
 constexpr std::array<Named<PolicyOptions::Kind>, 2> kKinds{
     {{"lora", PolicyOptions::Kind::kLora}, {"full", PolicyOptions::Kind::kFull}}};
 
+constexpr std::array<Named<Sharded>, 3> kSharded{{{"weights", Sharded::kWeights},
+                                                  {"exp_avg", Sharded::kExpAvg},
+                                                  {"exp_avg_sq", Sharded::kExpAvgSq}}};
+
+constexpr std::array<Named<Moment>, 2> kMoments{
+    {{"exp_avg", Moment::kExpAvg}, {"exp_avg_sq", Moment::kExpAvgSq}}};
+
 SamplingOptions readSampling(const Fields& fields) {
   return {.temperature = fields.number("temperature"),
           .topK = fields.integer("topK"),
@@ -104,6 +111,10 @@ at::ScalarType readDtype(const Fields& fields, const char* key) {
   return oneOf(fields, key, kDtypes);
 }
 
+Sharded readSharded(const Fields& fields, const char* key) { return oneOf(fields, key, kSharded); }
+
+Moment readMoment(const Fields& fields, const char* key) { return oneOf(fields, key, kMoments); }
+
 PackedSequences readSequences(const Fields& fields) {
   const auto widened = [&](const char* key) {
     const std::vector<int32_t> numbers = fields.int32s(key);
@@ -131,6 +142,10 @@ PolicyOptions readPolicyOptions(const Fields& fields) {
   options.beta1 = fields.number("beta1");
   options.beta2 = fields.number("beta2");
   options.eps = fields.number("eps");
+  if (fields.has("shard")) {
+    const Fields shard = fields.object("shard");
+    options.shard = {.index = shard.integer("index"), .count = shard.integer("count")};
+  }
   for (const std::string& name : fields.texts("targets")) {
     options.targets[targetNamed(name, fields.at("targets"))] = true;
   }

@@ -11,6 +11,7 @@
 #include "generate/generate.h"
 #include "model/exported.h"
 #include "ops/packed.h"
+#include "train/shards.h"
 
 namespace acoer {
 
@@ -57,6 +58,8 @@ struct HandledRequest {
 
 std::optional<int64_t> readHandle(const Fields& fields, const char* key);
 at::ScalarType readDtype(const Fields& fields, const char* key);
+Sharded readSharded(const Fields& fields, const char* key);
+Moment readMoment(const Fields& fields, const char* key);
 PackedSequences readSequences(const Fields& fields);
 // Reads dropoutSeed, which may be null.
 std::optional<DropoutKey> readDropout(const Fields& fields);

@@ -8,13 +8,15 @@
 namespace acoer {
 namespace {
 
-// The size of the values, AdamW's two moments, the sums of gradients, and the tape if there is one.
+// The size of the values, the moments that AdamW keeps, the sums of gradients, and the tape if
+// there is one.
 int64_t policyBytes(const Policy& policy) {
   int64_t total = tapeBytes(policy);
   const auto sumBytes = static_cast<int64_t>(c10::elementSize(gradientSumType(policy)));
   for (const Parameter& parameter : policy.parameters) {
-    total +=
-        3 * static_cast<int64_t>(parameter.value.nbytes()) + parameter.value.numel() * sumBytes;
+    total += static_cast<int64_t>(parameter.value.nbytes() + parameter.expAvg.nbytes() +
+                                  parameter.expAvgSq.nbytes());
+    total += parameter.value.numel() * sumBytes;
   }
   return total;
 }

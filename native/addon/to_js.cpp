@@ -72,6 +72,10 @@ Napi::Value toJs(Napi::Env env, const PolicyFacts& facts) {
                                {"rank", matrix.rank},
                                {"alpha", matrix.alpha}});
   }
+  auto shardOffsets = Napi::Array::New(env, facts.shardOffsets.size());
+  for (uint32_t i = 0; i < facts.shardOffsets.size(); i++) {
+    shardOffsets[i] = Napi::Number::New(env, static_cast<double>(facts.shardOffsets[i]));
+  }
   return record(env, {{"policy", facts.policy},
                       {"kind", lora ? "lora" : "full"},
                       {"parameterCount", facts.parameterCount},
@@ -79,7 +83,8 @@ Napi::Value toJs(Napi::Env env, const PolicyFacts& facts) {
                       {"alpha", lora ? facts.options.alpha : 0.0},
                       {"rslora", lora && facts.options.rankStabilized},
                       {"targets", targets},
-                      {"matrices", matrices}});
+                      {"matrices", matrices},
+                      {"shardOffsets", shardOffsets}});
 }
 
 Napi::Value toJs(Napi::Env env, const GeneratedSequence& sequence) {

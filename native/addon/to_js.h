@@ -21,6 +21,7 @@ struct PolicyFacts {
   PolicyOptions options;
   std::vector<LoraMatrix> matrices;  // all that is adapted
   int64_t parameterCount = 0;
+  std::vector<int64_t> shardOffsets;
 };
 
 struct ModelFacts {

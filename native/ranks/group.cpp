@@ -66,6 +66,47 @@ Tensors gatherInTurn(c10d::ProcessGroupGloo& group, const std::vector<int64_t>& 
   return all;
 }
 
+// An array of JavaScript's in whose memory a collective works. Nobody may touch it meanwhile.
+struct Lent {
+  at::Tensor values;
+  // Keeps the memory until the result is packed, which is on JavaScript's thread.
+  std::shared_ptr<Napi::Reference<Napi::TypedArray>> held;
+
+  Pack done() const {
+    return [held = held](Napi::Env env) {
+      held->Reset();
+      return env.Undefined();
+    };
+  }
+};
+
+Lent lent(const Napi::Value& value) {
+  const auto given = value.As<Napi::TypedArray>();
+  const bool isDouble = given.TypedArrayType() == napi_float64_array;
+  if (!isDouble && given.TypedArrayType() != napi_float32_array)
+    throw Napi::TypeError::New(value.Env(), "collectives in place are of float64 or float32");
+  auto* memory = static_cast<char*>(given.ArrayBuffer().Data()) + given.ByteOffset();
+  const auto values = at::from_blob(memory, {static_cast<int64_t>(given.ElementLength())},
+                                    isDouble ? at::kDouble : at::kFloat);
+  auto held = std::make_shared<Napi::Reference<Napi::TypedArray>>(Napi::Persistent(given));
+  held->SuppressDestruct();
+  return {values, held};
+}
+
+// [R + 1] where the parts of the ranks begin, which together are all of `count` numbers.
+std::vector<int64_t> partOffsets(const Napi::Value& value, int size, int64_t count) {
+  const auto given = value.As<Napi::Array>();
+  std::vector<int64_t> offsets;
+  for (uint32_t i = 0; i < given.Length(); ++i)
+    offsets.push_back(given.Get(i).ToNumber().Int64Value());
+  const bool whole = static_cast<int>(offsets.size()) == size + 1 && offsets.front() == 0 &&
+                     offsets.back() == count && std::is_sorted(offsets.begin(), offsets.end());
+  if (!whole)
+    throw Napi::RangeError::New(value.Env(), "offsets must rise from 0 to " +
+                                                 std::to_string(count) + ", one for each rank");
+  return offsets;
+}
+
 }  // namespace
 
 struct Group::Peers {
@@ -81,8 +122,9 @@ Napi::Function Group::define(Napi::Env env) {
   return DefineClass(
       env, "Group",
       {InstanceMethod<&Group::open>("open"), InstanceMethod<&Group::gather>("gather"),
-       InstanceMethod<&Group::sum>("sum"), InstanceMethod<&Group::watch>("watch"),
-       InstanceMethod<&Group::part>("part"), InstanceMethod<&Group::close>("close")});
+       InstanceMethod<&Group::sum>("sum"), InstanceMethod<&Group::gatherInPlace>("gatherInPlace"),
+       InstanceMethod<&Group::watch>("watch"), InstanceMethod<&Group::part>("part"),
+       InstanceMethod<&Group::close>("close")});
 }
 
 // open({store, rank, size, address}): connects every rank with every other, from `address`.
@@ -132,23 +174,28 @@ Napi::Value Group::gather(const Napi::CallbackInfo& info) {
 // sum(values: Float64Array | Float32Array): replaces them, in their own memory, by the sums over
 // all ranks. Gloo's ring adds in one order for all, so every rank has the same bits.
 Napi::Value Group::sum(const Napi::CallbackInfo& info) {
-  const auto given = info[0].As<Napi::TypedArray>();
-  const bool isDouble = given.TypedArrayType() == napi_float64_array;
-  if (!isDouble && given.TypedArrayType() != napi_float32_array)
-    throw Napi::TypeError::New(info.Env(), "sums are of float64 or float32");
-  auto* memory = static_cast<char*>(given.ArrayBuffer().Data()) + given.ByteOffset();
-  const auto values = at::from_blob(memory, {static_cast<int64_t>(given.ElementLength())},
-                                    isDouble ? at::kDouble : at::kFloat);
-  // The memory is kept until the result is packed, which is on JavaScript's thread.
-  auto held = std::make_shared<Napi::Reference<Napi::TypedArray>>(Napi::Persistent(given));
-  held->SuppressDestruct();
-  const auto work = [values, held, peers = peers_]() -> Pack {
-    Tensors all{values};
-    if (values.numel() > 0) peers->group->allreduce(all, {})->wait();
-    return [held](Napi::Env env) {
-      held->Reset();
-      return env.Undefined();
-    };
+  const auto work = [all = lent(info[0]), peers = peers_]() -> Pack {
+    Tensors values{all.values};
+    if (all.values.numel() > 0) peers->group->allreduce(values, {})->wait();
+    return all.done();
+  };
+  return worker_.run(info.Env(), work, true);
+}
+
+// gatherInPlace(values: Float64Array | Float32Array, offsets: number[]): each rank has the numbers
+// [offsets[rank], offsets[rank + 1]) and gets those of the others, in their own memory. Gloo's own
+// all-gather is of equal parts, and through a copy of them all.
+Napi::Value Group::gatherInPlace(const Napi::CallbackInfo& info) {
+  const auto count = static_cast<int64_t>(info[0].As<Napi::TypedArray>().ElementLength());
+  const auto offsets = partOffsets(info[1], peers_->size, count);
+  const auto work = [all = lent(info[0]), offsets, peers = peers_]() -> Pack {
+    for (size_t r = 0; r + 1 < offsets.size(); ++r) {
+      Tensors part{all.values.slice(0, offsets[r], offsets[r + 1])};
+      c10d::BroadcastOptions options;
+      options.rootRank = static_cast<int64_t>(r);
+      if (part[0].numel() > 0) peers->group->broadcast(part, options)->wait();
+    }
+    return all.done();
   };
   return worker_.run(info.Env(), work, true);
 }

@@ -15,6 +15,7 @@ class Group : public Napi::ObjectWrap<Group> {
   Napi::Value open(const Napi::CallbackInfo& info);
   Napi::Value gather(const Napi::CallbackInfo& info);
   Napi::Value sum(const Napi::CallbackInfo& info);
+  Napi::Value gatherInPlace(const Napi::CallbackInfo& info);
   Napi::Value watch(const Napi::CallbackInfo& info);
   Napi::Value part(const Napi::CallbackInfo& info);
   Napi::Value close(const Napi::CallbackInfo& info);

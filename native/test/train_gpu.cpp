@@ -12,6 +12,7 @@
 #include "emulated_gpu.h"
 #include "ops/gpu_ops.h"
 #include "train/gpu_adamw.h"
+#include "train/shards.h"
 
 namespace acoer::check {
 namespace {
@@ -26,6 +27,7 @@ struct Setup {
   double dropout = 0;
   int64_t headDim = 64;
   ModelSpec (*spec)() = smallSpec;
+  Shard shard{};
 };
 
 std::shared_ptr<Policy> makePolicy(const Setup& setup, const GpuKernels* kernels) {
@@ -40,6 +42,7 @@ std::shared_ptr<Policy> makePolicy(const Setup& setup, const GpuKernels* kernels
   }
   PolicyOptions options;
   options.kind = PolicyOptions::Kind::kFull;
+  options.shard = setup.shard;
   return createPolicy(model, options);
 }
 
@@ -193,6 +196,46 @@ ACOER_TEST(device_kernels_take_every_policy_in_fp32) {
     ACOER_CHECK(!GpuAdamW::of(*policy, {}).has_value());
   }
   ACOER_CHECK(!GpuAdamW::of(*makePolicy({.dtype = at::kDouble}, kernelsToCheck()), {}).has_value());
+}
+
+StepResult stepOn(Policy& policy, int number) {
+  const int64_t numbers = policy.shardOffsets.back();
+  const at::Tensor places = at::arange(numbers, at::device(checkDevice()).dtype(at::kDouble));
+  policy.gradientSums.flat = at::sin(places * (number + 0.7)).to(gradientSumType(policy));
+  return step(policy, {.learningRate = 1e-2, .weightDecay = 0.1, .maxGradNorm = 5});
+}
+
+// Shards have the norm of all gradients, and together make the step of one policy to the bit.
+ACOER_TEST(device_kernels_step_on_shards) {
+  for (const GpuKernels* kernels : {static_cast<const GpuKernels*>(nullptr), kernelsToCheck()}) {
+    const auto whole = makePolicy({.full = true}, kernels);
+    std::vector<std::shared_ptr<Policy>> shards;
+    for (int64_t s = 0; s < 3; ++s) {
+      shards.push_back(makePolicy({.full = true, .shard = {s, 3}}, kernels));
+    }
+    const std::vector<int64_t>& offsets = shards[0]->shardOffsets;
+    for (int number = 0; number < 3; ++number) {
+      const StepResult want = stepOn(*whole, number);
+      std::vector<at::Tensor> lent;
+      for (const auto& shard : shards) {
+        const StepResult got = stepOn(*shard, number);
+        ACOER_CHECK(got.applied && got.gradNorm == want.gradNorm);
+        lent.push_back(lendShard(*shard, Sharded::kWeights));
+      }
+      for (size_t s = 0; s < lent.size(); ++s) {
+        for (const at::Tensor& to : lent) {
+          to.slice(0, offsets[s], offsets[s + 1])
+              .copy_(lent[s].slice(0, offsets[s], offsets[s + 1]));
+        }
+      }
+      for (const auto& shard : shards) {
+        takeWeights(*shard);
+        for (size_t i = 0; i < whole->parameters.size(); ++i) {
+          ACOER_CHECK(at::equal(shard->parameters[i].value, whole->parameters[i].value));
+        }
+      }
+    }
+  }
 }
 
 // A step whose gradients are not finite changes nothing.

@@ -2,7 +2,7 @@
  * The native boundary as types, and the only file that loads the addon. What callers see as it crosses the boundary is in
  * `types.ts`.
  *
- * Every value is copied across; no tensor memory is shared but by `gradientSums`. Flat arrays come with offsets: the ids of
+ * Every value is copied across; no tensor memory is shared but by `gradientSums` and `lendShard`. Flat arrays come with offsets: the ids of
  * sequence b are `ids[offsets[b] .. offsets[b + 1])`, and "per token" arrays hold one number per completion
  * token (from `promptLengths[b]` on), sequences end to end. Seeds are unsigned 64-bit.
  */
@@ -17,8 +17,10 @@ import type {
   MachineCeilings,
   MergedMatrix,
   MemoryReport,
+  Moment,
   PackedSequences,
   SamplingOptions,
+  Shard,
   StepResult,
   TokenValues,
 } from './types';
@@ -119,6 +121,7 @@ export interface NativeTensorTable {
 
 export interface NativePolicyOptions extends Required<Omit<LoraOptions, 'kind' | 'targetModules'>> {
   kind: 'lora' | 'full';
+  shard?: Shard;
   targets: string[];
   /** What is adapted; empty: `targets` in every layer, all with `rank` and `alpha`. */
   matrices: LoraMatrix[];
@@ -132,6 +135,8 @@ export interface NativePolicyInfo extends Pick<
   parameterCount: number;
   /** All linears that are adapted, by layer; empty for a full policy. */
   matrices: LoraMatrix[];
+  /** Where each shard begins in the parameters end to end, and where the last one ends. */
+  shardOffsets: number[];
 }
 
 export interface NativeGenerateRequest extends Required<Omit<GenerateRequest, 'sampling' | 'policy'>> {
@@ -246,8 +251,15 @@ export interface NativeEngine {
    * exception to copying. Later calls give nothing.
    */
   gradientSums(args: { policy: PolicyId }): Promise<Float64Array | Float32Array | undefined>;
+  /** Gives the same array in the same way. */
+  lendShard(args: {
+    policy: PolicyId;
+    what: 'weights' | Moment;
+  }): Promise<Float64Array | Float32Array | undefined>;
+  takeWeights(args: { policy: PolicyId }): Promise<void>;
   savePolicy(args: { policy: PolicyId; path: string; dtype: Dtype | null }): Promise<void>;
   saveOptimizer(args: { policy: PolicyId; path: string }): Promise<void>;
+  saveMoment(args: { policy: PolicyId; path: string; moment: Moment }): Promise<void>;
   restorePolicy(args: { policy: PolicyId; tensors: NativeTensorTable }): Promise<void>;
   restoreOptimizer(args: { policy: PolicyId; tensors: NativeTensorTable }): Promise<void>;
   disposePolicy(args: { policy: PolicyId }): Promise<void>;

@@ -56,9 +56,10 @@ export const STEP_OPTIONS: OptionNames<StepOptions> = {
   weightDecay: true,
   maxGradNorm: true,
 };
-const FULL_OPTIONS: OptionNames<FullOptions> = { kind: true, beta1: true, beta2: true, eps: true };
+const OPTIMIZER_OPTIONS = { kind: true, beta1: true, beta2: true, eps: true } as const;
+const FULL_OPTIONS: OptionNames<FullOptions> = { ...OPTIMIZER_OPTIONS, shard: true };
 const LORA_OPTIONS: OptionNames<LoraOptions> = {
-  ...FULL_OPTIONS,
+  ...OPTIMIZER_OPTIONS,
   rank: true,
   alpha: true,
   rslora: true,

@@ -1,7 +1,7 @@
 /** A policy over the addon. */
 import { AcoerError, errorCode } from '../base/errors';
 import { openTensorFiles, type TensorNames } from '../models';
-import type { NativePolicyInfo, NativePolicyOptions } from './binding';
+import type { NativeEngine, NativePolicyInfo, NativePolicyOptions } from './binding';
 import { type Calls, NativeObject } from './calls';
 import { CALL_OPTIONS, FORWARD_OPTIONS, needOptions, needPath, STEP_OPTIONS } from './options';
 import type {
@@ -9,6 +9,7 @@ import type {
   Dtype,
   ForwardOptions,
   Model,
+  Moment,
   PackedSequences,
   Policy,
   PolicyOptions,
@@ -24,7 +25,7 @@ export function policyArguments(options: PolicyOptions): NativePolicyOptions {
   const { kind, beta1 = 0.9, beta2 = 0.999, eps = 1e-8 } = options;
   if (kind === 'full') {
     const none = { rank: 0, alpha: 0, rslora: false, dropout: 0, targets: [], matrices: [], seed: 0n };
-    return { kind, ...none, beta1, beta2, eps };
+    return { kind, ...none, beta1, beta2, eps, shard: options.shard };
   }
   const { rank, alpha, rslora = false, dropout = 0, matrices, seed } = options;
   const targets = matrices === undefined ? [...(options.targetModules ?? TARGET_MODULES)] : [];
@@ -92,8 +93,22 @@ export class NativePolicy extends NativeObject implements Policy {
     return this.calls.run((native) => native.gradients({ policy: this.info.policy }));
   }
 
-  async gradientSums(): Promise<Float64Array | Float32Array> {
-    const first = await this.calls.run((native) => native.gradientSums({ policy: this.info.policy }));
+  gradientSums(): Promise<Float64Array | Float32Array> {
+    return this.lent((native) => native.gradientSums({ policy: this.info.policy }));
+  }
+
+  lendShard(what: 'weights' | Moment): Promise<Float64Array | Float32Array> {
+    return this.lent((native) => native.lendShard({ policy: this.info.policy, what }));
+  }
+
+  takeWeights(): Promise<void> {
+    return this.changing(() => this.calls.run((native) => native.takeWeights({ policy: this.info.policy })));
+  }
+
+  private async lent(
+    call: (native: NativeEngine) => Promise<Float64Array | Float32Array | undefined>,
+  ): Promise<Float64Array | Float32Array> {
+    const first = await this.calls.run(call);
     return (this.sums ??= first!);
   }
 
@@ -108,6 +123,10 @@ export class NativePolicy extends NativeObject implements Policy {
 
   saveOptimizer(path: string): Promise<void> {
     return this.calls.run((native) => native.saveOptimizer({ policy: this.info.policy, path }));
+  }
+
+  saveMoment(path: string, moment: Moment): Promise<void> {
+    return this.calls.run((native) => native.saveMoment({ policy: this.info.policy, path, moment }));
   }
 
   restoreOptimizer(path: string): Promise<void> {

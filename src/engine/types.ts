@@ -150,9 +150,23 @@ export interface LoraOptions extends OptimizerOptions {
   matrices?: readonly LoraMatrix[];
   seed: bigint;
 }
+/**
+ * Part `index` of `count` of all trained numbers, laid end to end. Each of `count` processes keeps AdamW's moments of
+ * its own part only: the first stage of ZeRO (https://arxiv.org/abs/1910.02054).
+ */
+export interface Shard {
+  index: number;
+  count: number;
+}
+
 export interface FullOptions extends OptimizerOptions {
   kind: 'full';
+  /** `step` then changes the weights of the shard only. Default: all are one shard. */
+  shard?: Shard;
 }
+
+/** One of AdamW's moments. */
+export type Moment = 'exp_avg' | 'exp_avg_sq';
 export type PolicyOptions = LoraOptions | FullOptions;
 
 export interface GenerateRequest {
@@ -289,10 +303,22 @@ export interface Policy extends AsyncDisposable {
    * on. Float64 for LoRA and for small models on a CPU, else the weights' type.
    */
   gradientSums(): Promise<Float64Array | Float32Array>;
+  /**
+   * Copies what this policy's shard has of the weights or of a moment to its place in the memory of `gradientSums`, and
+   * gives that: processes gather their shards there, each from `info.shardOffsets[index]` to the next offset. The sums
+   * are lost; until `takeWeights` or `zeroGradients` the policy must not be trained.
+   */
+  lendShard(what: 'weights' | Moment): Promise<Float64Array | Float32Array>;
+  /** The weights become those that were gathered. @throws BAD_ARGUMENT if nothing was lent */
+  takeWeights(): Promise<void>;
   /** One safetensors file; LoRA under PEFT's names in fp32, a full policy under Hugging Face's in `dtype`. */
   save(path: string, dtype?: Dtype): Promise<void>;
   restore(path: string): Promise<void>;
+  /** @throws BAD_ARGUMENT for one shard of several */
   saveOptimizer(path: string): Promise<void>;
+  /** Writes a moment that was gathered to the file of `saveOptimizer`, which exp_avg makes and exp_avg_sq completes. */
+  saveMoment(path: string, moment: Moment): Promise<void>;
+  /** Keeps what the policy's shard has of the file of all. */
   restoreOptimizer(path: string): Promise<void>;
   dispose(): Promise<void>;
 }

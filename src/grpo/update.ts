@@ -3,6 +3,7 @@ import type { Config } from '../config';
 import { entropyThreshold } from '../losses';
 import { streamSeed } from '../base/rng';
 import { samplingSeed, type LoopState, type UpdateContext } from './context';
+import { gatherWeights, isSharded } from '../ranks/shards';
 import { lossPass, type PassOptions, type SampleResult } from './loss';
 import { memoryError } from './memory';
 import { joinPerToken, runsByTokens, splitPerToken, type Run } from '../base/packing';
@@ -190,7 +191,9 @@ async function takeStep(
       throw memoryError(error, 'training', config, ' in the optimiser');
     }
   });
-  return steps[ranks.rank]!;
+  const taken = steps[ranks.rank]!;
+  if (taken.applied && isSharded(policy)) await gatherWeights(ranks, policy);
+  return taken;
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Engine, model and policy of a run, opened last, and the schedule of its learning rate. */
 import type { Config } from '../config';
 import { createEngine } from '../engine/engine';
-import type { DeviceName, Engine, Model, Policy } from '../engine/types';
+import type { DeviceName, Engine, Model, Policy, Shard } from '../engine/types';
 import { warmupSteps, type Schedule } from '../grpo/schedule';
 import { engineDevice, type PlanInput, type PlannedModel } from '../plan';
 import { readAdapterShape, adapterWeights, type Fingerprints } from '../models';
@@ -30,10 +30,13 @@ export const adaptedBy = async ({ adapter }: Pick<Config, 'adapter'>, numLayers:
 export type PolicySettings = AdapterShape &
   Pick<Config, 'full' | 'loraDropout' | 'seed' | 'adamBeta1' | 'adamBeta2' | 'adamEpsilon'>;
 
-/** The policy that is trained. With `adapter`, it adapts what that does; its weights are restored after this. */
-export async function createPolicy(model: Model, config: PolicySettings): Promise<Policy> {
+/**
+ * The policy that is trained. With `adapter`, it adapts what that does; its weights are restored after this.
+ * @param shard of a run of several processes that trains all weights
+ */
+export async function createPolicy(model: Model, config: PolicySettings, shard?: Shard): Promise<Policy> {
   const { adamBeta1: beta1, adamBeta2: beta2, adamEpsilon: eps } = config;
-  if (config.full) return model.createPolicy({ kind: 'full', beta1, beta2, eps });
+  if (config.full) return model.createPolicy({ kind: 'full', beta1, beta2, eps, shard });
   return model.createPolicy({
     kind: 'lora',
     rank: config.loraRank,
@@ -87,6 +90,8 @@ export interface LoadParts {
   inputs: ModelInputs;
   /** null: from the beginning. */
   checkpoint: StoredCheckpoint | null;
+  /** Which of the moments this process keeps. Default: all. */
+  shard?: Shard | undefined;
   signal?: AbortSignal | undefined;
   /** Stays open when the run ends. Default: one of the run's own. */
   engine?: Engine | undefined;
@@ -134,7 +139,7 @@ export async function loadTrained<More extends object>(
     opened.push(model);
     if (checkpoint !== null) checkModel(checkpoint, fingerprints);
     if (base !== null) checkBaseModel(base, modelDirectory, fingerprints);
-    const policy = await createPolicy(model, config);
+    const policy = await createPolicy(model, config, parts.shard);
     opened.push(policy);
     if (config.adapter !== null && checkpoint === null) await policy.restore(adapterWeights(config.adapter));
     const own = await more({ engine, model, policy, fingerprints }, opened);

@@ -9,6 +9,7 @@ import {
   type CheckpointContent,
   type FinalContent,
   type LoraShape,
+  type StoredPolicy,
 } from '../run';
 import type { Model, Policy } from '../engine/types';
 import type { StepMetrics } from '../base/types';
@@ -20,6 +21,8 @@ import { giveTo, type Sink, type SinkArguments, type SinkCall } from './sink';
 /** What is trained, and what was loaded for it. */
 export interface Trained {
   policy: Policy;
+  /** What checkpoints hold of it. Default: the policy itself. */
+  stored?: StoredPolicy;
   model: Model;
   config: LoraShape & { model: string; full: boolean };
 }
@@ -82,7 +85,8 @@ export class RunFiles {
     await sinks.give('flush');
     // On disk before the checkpoint, so that none of its steps can be missing.
     await this.giveOwn('flush', [], signal);
-    await this.write(path, () => saveCheckpoint(directory, step, this.trained.policy, content), signal);
+    const { policy, stored: saved = policy } = this.trained;
+    await this.write(path, () => saveCheckpoint(directory, step, saved, content), signal);
     emit({ type: 'checkpoint', step, path });
   }
 

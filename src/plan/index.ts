@@ -37,6 +37,8 @@ export interface PlanInput {
   device: PlanDevice;
   /** What the adapter to be trained further adapts. Default: the configuration's modules in every layer. */
   adapted?: readonly Adapted[];
+  /** Processes that train together, of which the plan is for one. Default 1. */
+  ranks?: number;
   /** Length of the longest prompt. Default: `maxPromptLength`, else 150 tokens. */
   promptTokens?: number;
   /** Default: the paper's lengths, relative to `maxCompletionLength`. */
@@ -74,6 +76,7 @@ function* planning({ config: asked, model, device: whole, ...given }: PlanInput)
     kind: device.kind,
     work: plannedWork(c, promptTokens, lengthsOf(c), given.adapted),
     availableBytes: device.freeBytes,
+    ranks: given.ranks,
   });
   const predict = (c: Config): MemoryPlan => planMemory(inputOf(c));
   const config = cutToFit(asked, freeBytes, predict);

@@ -65,6 +65,8 @@ export interface TrainingMemoryInput {
   work: TrainingWork;
   /** Memory available to the run, before anything is loaded. */
   availableBytes: number;
+  /** Processes that train together: each keeps its part of the moments if all weights are trained. Default 1. */
+  ranks?: number | undefined;
 }
 
 export interface MemoryInput extends TrainingMemoryInput {
@@ -111,14 +113,16 @@ function gradientBytes(input: TrainingMemoryInput): number {
 }
 
 function always(input: TrainingMemoryInput): Items {
-  const { model, dtype, kind, work } = input;
+  const { model, dtype, kind, work, ranks = 1 } = input;
   const { shape } = model;
   const trained = trainedParameters(shape, work);
   const full = work.loraRank === null;
+  const moments = 2 * (full ? Math.ceil(trained / ranks) : trained);
   return {
     ...outsideEngine(kind, model),
     'base weights': parameterCount(shape) * BYTES_PER_ELEMENT[dtype],
-    [full ? 'trained weights, AdamW moments' : 'LoRA masters, AdamW moments']: 3 * trained * wideBytes(dtype),
+    [full ? 'trained weights, AdamW moments' : 'LoRA masters, AdamW moments']:
+      (trained + moments) * wideBytes(dtype),
     [full ? 'gradients' : 'LoRA gradients']: trained * gradientBytes(input),
   };
 }

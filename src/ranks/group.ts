@@ -28,6 +28,10 @@ export class GlooGroup implements ProcessGroup {
     await this.ended(this.native.sum(values));
   }
 
+  async gatherInPlace(values: Float64Array | Float32Array, offsets: number[]): Promise<void> {
+    await this.ended(this.native.gatherInPlace(values, offsets));
+  }
+
   /** Whether this rank waits for others, or moves data, and does nothing else. */
   get waits(): boolean {
     return [...this.calls].some((works) => !works());

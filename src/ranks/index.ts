@@ -6,7 +6,7 @@
  * A collective takes the work whose result is shared, not the result: an error of that work is what the rank
  * brings, so no rank waits for one that failed. An error between two collectives is brought by `leave`.
  */
-import type { Policy } from '../engine/types';
+import type { Moment, Policy } from '../engine/types';
 import { AcoerError, type AcoerErrorCode, errorCode, errorMessage } from '../base/errors';
 
 export { join, type Joined } from './join';
@@ -31,6 +31,11 @@ export interface ProcessGroup {
    * number. Rejects as `allGather`.
    */
   sumInPlace(values: Float64Array | Float32Array): Promise<void>;
+  /**
+   * Replaces each rank's part of `values`, the numbers `[offsets[rank], offsets[rank + 1])`, by what that rank has there,
+   * in place. All bring the same offsets, and the same type and number. Rejects as `allGather`.
+   */
+  gatherInPlace(values: Float64Array | Float32Array, offsets: number[]): Promise<void>;
 }
 
 /** A run with a single process. */
@@ -39,6 +44,7 @@ const ONE_RANK: ProcessGroup = {
   size: 1,
   allGather: (item) => Promise.resolve([item]),
   sumInPlace: () => Promise.resolve(),
+  gatherInPlace: () => Promise.resolve(),
 };
 
 /** How a rank's work ended, as its own process knows it. */
@@ -145,6 +151,23 @@ export class Ranks {
     const waited = this.waitedMs;
     this.waitedMs = 0;
     return waited;
+  }
+
+  /**
+   * Gathers what the ranks' shards of a policy have of its weights or of a moment, in the memory that `lendShard` gives.
+   * @throws as `gather`
+   */
+  async gatherShards(policy: Policy, what: 'weights' | Moment): Promise<void> {
+    let numbers: Float64Array | Float32Array = new Float64Array();
+    await this.gather(`the gathering of the shards (${what})`, async () => {
+      numbers = await policy.lendShard(what);
+    });
+    await this.group.gatherInPlace(numbers, policy.info.shardOffsets);
+  }
+
+  /** Whether the ranks have met for the last time, because one has failed. */
+  get parted(): boolean {
+    return this.over;
   }
 
   /**

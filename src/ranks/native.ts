@@ -60,6 +60,8 @@ export interface NativeGroup {
   gather(bytes: Uint8Array): Promise<Uint8Array[]>;
   /** Replaces the numbers in their own memory, which must not be touched meanwhile. */
   sum(values: Float64Array | Float32Array): Promise<void>;
+  /** Each rank has the numbers `[offsets[rank], offsets[rank + 1])`, and gets those of the others in the same way. */
+  gatherInPlace(values: Float64Array | Float32Array, offsets: number[]): Promise<void>;
   /** Resolves when the left neighbour parts, and rejects when its connection ends without that. */
   watch(): Promise<void>;
   /** Tells the right neighbour, after the last collective, that this process ends as it should. */

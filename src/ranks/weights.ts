@@ -39,19 +39,24 @@ async function shareFile(ranks: Ranks, path: string): Promise<void> {
   }
 }
 
-/** Every rank's policy becomes that of rank 0, to the bit, with the state of its optimiser. */
-export function shareWeights(ranks: Ranks, policy: Policy): Promise<void> {
+/**
+ * Every rank's policy becomes that of rank 0, to the bit, with the state of its optimiser, of which a policy with a shard
+ * keeps its own part.
+ *
+ * @param moments whether there is such a state
+ * @param stored on rank 0: its file, whole
+ */
+export function shareWeights(ranks: Ranks, policy: Policy, moments: boolean, stored?: string): Promise<void> {
   return withFolder(async (folder) => {
-    const [weights, optimizer] = [join(folder, 'weights'), join(folder, 'optimizer')];
-    if (ranks.rank === 0) {
-      await policy.save(weights);
-      await policy.saveOptimizer(optimizer);
-    }
+    const weights = join(folder, 'weights');
+    if (ranks.rank === 0) await policy.save(weights);
     await shareFile(ranks, weights);
+    if (ranks.rank !== 0) await policy.restore(weights);
+    await rm(weights);
+    if (!moments) return;
+    const optimizer = stored ?? join(folder, 'optimizer');
     await shareFile(ranks, optimizer);
-    if (ranks.rank === 0) return;
-    await policy.restore(weights);
-    await policy.restoreOptimizer(optimizer);
+    if (ranks.rank !== 0) await policy.restoreOptimizer(optimizer);
   });
 }
 

@@ -33,6 +33,12 @@ export interface CheckpointContent {
   rollouts: ReadonlyMap<string, Tensor> | null;
 }
 
+/** What a checkpoint stores of a policy. */
+export type StoredPolicy = Pick<Policy, 'save' | 'saveOptimizer'>;
+
+/** The file of the optimiser in a checkpoint. */
+export const optimizerFile = ({ path }: Pick<StoredCheckpoint, 'path'>): string => join(path, OPTIMIZER);
+
 /** The file of the weights in a checkpoint: an adapter's, or all. */
 export function weightsFile(directory: string): string {
   return existsSync(join(directory, FULL_WEIGHTS)) ? FULL_WEIGHTS : ADAPTER;
@@ -54,7 +60,11 @@ const writeJson = (path: string, value: unknown) => writeFileSync(path, jsonText
  * Writes what is trained into a folder that is being filled: an adapter in PEFT's layout, or all weights under
  * Hugging Face's names.
  */
-export async function writeWeights(directory: string, policy: Policy, adapterConfig: unknown): Promise<void> {
+export async function writeWeights(
+  directory: string,
+  policy: Pick<Policy, 'save'>,
+  adapterConfig: unknown,
+): Promise<void> {
   if (adapterConfig === null) return policy.save(join(directory, FULL_WEIGHTS));
   await policy.save(join(directory, ADAPTER));
   writeJson(join(directory, ADAPTER_CONFIG), adapterConfig);
@@ -67,7 +77,7 @@ export async function writeWeights(directory: string, policy: Policy, adapterCon
 export function saveCheckpoint(
   run: RunDirectory,
   step: number,
-  policy: Policy,
+  policy: StoredPolicy,
   content: CheckpointContent,
 ): Promise<void> {
   const before = run.checkpointSteps().findLast((other) => other < step) ?? 0;
@@ -79,7 +89,7 @@ export function saveCheckpoint(
 /** Writes a folder with a checkpoint's files and `more` by name; it appears once complete. */
 export function writeCheckpointFolder(
   path: string,
-  policy: Policy,
+  policy: StoredPolicy,
   { adapterConfig, state, rollouts }: CheckpointContent,
   more: Readonly<Record<string, string>> = {},
 ): Promise<void> {
@@ -225,9 +235,10 @@ export function readCheckpointFolder(path: string, step: number): StoredCheckpoi
 }
 
 /** Restores a fresh policy to the state in the checkpoint. */
-export async function restorePolicy({ path }: StoredCheckpoint, policy: Policy): Promise<void> {
+export async function restorePolicy(stored: StoredCheckpoint, policy: Policy): Promise<void> {
+  const { path } = stored;
   await policy.restore(join(path, weightsFile(path)));
-  await policy.restoreOptimizer(join(path, OPTIMIZER));
+  await policy.restoreOptimizer(optimizerFile(stored));
 }
 
 /** The policy saved in a checkpoint or in `final/`: an adapter, or all weights of a model like `model`. */
@@ -252,7 +263,7 @@ const KEPT_DUMPS = 3;
 export function saveDump(
   run: RunDirectory,
   step: number,
-  policy: Policy,
+  policy: StoredPolicy,
   content: CheckpointContent,
   record: object,
 ): Promise<void> {

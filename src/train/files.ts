@@ -1,6 +1,13 @@
 /** The files of a run of `train`: besides those of every run, tables of completions and answers, and dumps. */
 import { finiteNumbers } from '../base/json';
-import { pruneCheckpoints, pruneDumps, saveDump, writeAnswers, type CheckpointContent } from '../run';
+import {
+  pruneCheckpoints,
+  pruneDumps,
+  saveDump,
+  writeAnswers,
+  type CheckpointContent,
+  type StoredPolicy,
+} from '../run';
 import { medianItem } from '../base/statistics';
 import type { GenerationBatch } from '../grpo/batch';
 import { dumpRecord } from './dump';
@@ -15,11 +22,15 @@ import type { Sink } from '../life/sink';
 import { storedState, type RunState } from './state';
 
 export class TrainFiles extends RunFiles {
-  constructor(private readonly run: Opened) {
+  /** @param saved what checkpoints and dumps hold of the policy */
+  constructor(
+    private readonly run: Opened,
+    private readonly saved: StoredPolicy,
+  ) {
     const { config, directory } = run;
     const { policy, model } = run.loop;
     const tables: [string, Sink] = ['the table of completions', completionsSink(directory)];
-    super(run, { policy, model, config }, [tables]);
+    super(run, { policy, stored: saved, model, config }, [tables]);
   }
 
   /** The table of completions of a new batch, and the one that is printed, if they are due. */
@@ -61,13 +72,13 @@ export class TrainFiles extends RunFiles {
     before: RunState,
     { index, refusal, metrics }: Pick<LoopStep, 'index' | 'metrics'> & { refusal: Refusal },
   ): Promise<string> {
-    const { config, directory, loop } = this.run;
+    const { config, directory } = this.run;
     const stored = this.stored({ ...before, open: refusal.batch });
     const content = { adapterConfig: this.adapterConfig(), ...stored };
     const record = dumpRecord(refusal, metrics.learning_rate!, config, before.loop);
     const path = directory.dump(index);
     await this.write(path, async () => {
-      await saveDump(directory, index, loop.policy, content, record);
+      await saveDump(directory, index, this.saved, content, record);
       // The first of consecutive refused steps is the most telling: the later ones had the same weights.
       pruneDumps(directory, [...new Set([index - before.loop.refused, index])]);
     });

@@ -7,6 +7,7 @@ import type { LoopStep } from '../grpo/step';
 import type { EvalPhase, RunSummary, TrainEvent, TrainStep } from '../life/events';
 import { Watchdog } from '../life/watchdog';
 import type { Config } from '../config';
+import { gatherMoment } from '../ranks/shards';
 import { compareWeights, shareWeights } from '../ranks/weights';
 import { evaluatePolicy, evaluationContext, type EvaluationContext } from './evaluation';
 import { nextOrder } from './lead';
@@ -70,13 +71,15 @@ export class Follower {
         const made = await steps!.next();
         if (made.done !== true) yield { index: made.value.index, metrics: made.value.metrics };
       } else if (order.do === 'evaluate') {
-        if (order.weights) await shareWeights(ranks, policy);
         await this.evaluate(order.phase);
       } else if (order.do === 'compare') {
         await compareWeights(ranks, policy, order.step);
-      } else if (order.do === 'start') {
+      } else if (order.do === 'gather') {
+        await gatherMoment(ranks, policy, order.moment);
+      } else if (order.do === 'share') {
         await steps?.return();
-        await shareWeights(ranks, policy);
+        await shareWeights(ranks, policy, order.moments);
+      } else if (order.do === 'start') {
         steps = trainSteps(loop, order.position, { signal: this.halt.step });
       } else {
         this.together.joined.beats.finish();

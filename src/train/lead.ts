@@ -3,23 +3,29 @@
  * step. Before each thing that all do it says which; the others do what it says (`follower.ts`), and within a step all
  * are equal.
  */
-import { errorCode, errorMessage, type AcoerErrorCode } from '../base/errors';
+import { AcoerError, errorCode, errorMessage, type AcoerErrorCode } from '../base/errors';
+import type { Moment } from '../engine/types';
 import type { LoopContext, LoopControl, LoopPosition } from '../grpo/context';
 import { trainSteps } from '../grpo/loop';
 import type { LoopStep } from '../grpo/step';
 import type { EvalPhase, RunSummary } from '../life/events';
 import type { Ranks } from '../ranks';
+import { gatherMoment, isSharded, MOMENTS } from '../ranks/shards';
 import { compareWeights, shareWeights } from '../ranks/weights';
+import { optimizerFile, type StoredCheckpoint, type StoredPolicy } from '../run';
 
 /** What all ranks do next. */
 export type Order =
-  /** Begin the loop, or begin it again elsewhere, with the weights of rank 0. */
+  /** Take the weights of rank 0, and the moments of its optimiser if it has made a step. */
+  | { do: 'share'; moments: boolean }
+  /** Begin the loop, or begin it again elsewhere. */
   | { do: 'start'; position: LoopPosition }
   | { do: 'step' }
-  /** Evaluate. `weights`: with those of rank 0, which the others do not have yet. */
-  | { do: 'evaluate'; phase: EvalPhase; weights: boolean }
+  | { do: 'evaluate'; phase: EvalPhase }
   /** Compare the weights. */
   | { do: 'compare'; step: number }
+  /** Gather the shards of a moment, which rank 0 then stores. */
+  | { do: 'gather'; moment: Moment }
   | { do: 'end'; summary: RunSummary }
   | { do: 'fail'; error: { code: AcoerErrorCode; message: string } };
 
@@ -31,8 +37,6 @@ export const nextOrder = (ranks: Ranks, order?: Order): Promise<Order> =>
 export class Lead {
   private inner: AsyncGenerator<LoopStep, void> | null = null;
   private summary: RunSummary | null = null;
-  /** The others have the weights of this rank. */
-  private alike = false;
 
   /** @param part takes leave of the processes, with the error if there is one */
   constructor(
@@ -48,8 +52,6 @@ export class Lead {
     }
     const { ranks } = this.loop;
     await nextOrder(ranks, { do: 'start', position: { loop: position.loop, open: position.open } });
-    await this.inner?.return();
-    await this.share();
     const steps = (this.inner = trainSteps(this.loop, position, control));
     for (;;) {
       await nextOrder(ranks, { do: 'step' });
@@ -59,28 +61,47 @@ export class Lead {
     }
   }
 
-  private async share(): Promise<void> {
-    await shareWeights(this.loop.ranks, this.loop.policy);
-    this.alike = true;
-  }
-
-  /** This rank has the weights of a checkpoint again, and no other has. */
-  restored(): void {
-    this.alike = false;
-  }
-
-  /** All ranks begin an evaluation; one of what is trained is of the same weights on each. */
+  /** All ranks begin an evaluation. */
   async evaluate(phase: EvalPhase): Promise<void> {
+    if (this.part !== null) await nextOrder(this.loop.ranks, { do: 'evaluate', phase });
+  }
+
+  /** Every rank gets the weights that this one has restored. @param restored null: none, they are those of the beginning */
+  async share(restored: StoredCheckpoint | null): Promise<void> {
     if (this.part === null) return;
-    const weights = phase !== 'base' && !this.alike;
-    await nextOrder(this.loop.ranks, { do: 'evaluate', phase, weights });
-    if (weights) await this.share();
+    const { ranks, policy } = this.loop;
+    const optimizer = restored === null ? null : optimizerFile(restored);
+    await nextOrder(ranks, { do: 'share', moments: optimizer !== null });
+    await this.inner?.return();
+    await shareWeights(ranks, policy, optimizer !== null, optimizer ?? undefined);
+  }
+
+  /** What checkpoints hold of the policy: of the moments what all ranks have. */
+  get stored(): StoredPolicy {
+    const { policy } = this.loop;
+    if (!isSharded(policy)) return policy;
+    return {
+      save: (path, dtype) => policy.save(path, dtype),
+      saveOptimizer: (path) => this.saveShards(path),
+    };
+  }
+
+  private async saveShards(path: string): Promise<void> {
+    const { ranks, policy } = this.loop;
+    if (ranks.parted)
+      throw new AcoerError(
+        'RANK_LOST',
+        "The other ranks have gone, each with its part of the optimiser's moments; the run resumes from its newest checkpoint.",
+      );
+    for (const moment of MOMENTS) {
+      await nextOrder(ranks, { do: 'gather', moment });
+      await gatherMoment(ranks, policy, moment, () => policy.saveMoment(path, moment));
+    }
   }
 
   /** The weights of all ranks are the same, as they should be. @throws RANKS_DIVERGED */
   async compare(step: number): Promise<void> {
-    // A fork is saved before the others have its weights.
-    if (this.part === null || !this.alike) return;
+    if (this.part === null) return;
     const { ranks, policy } = this.loop;
     await nextOrder(ranks, { do: 'compare', step });
     await compareWeights(ranks, policy, step);

@@ -87,13 +87,15 @@ export async function openModel(
   { engine, openEngine, signal, ignorePlan = false, ...options }: OpenModelOptions,
 ): Promise<OpenedModel> {
   let plan: Plan | null = null;
+  const { rank: index = 0, size: ranks = 1 } = options.processes ?? {};
   return loadTrained(
     {
+      shard: ranks > 1 ? { index, count: ranks } : undefined,
       ...{ config, inputs, checkpoint, signal, engine, openEngine },
       closeInputs: () => closeInputs(inputs),
       plan: async (known) => {
         const promptTokens = await longestPrompt(config, inputs, signal);
-        plan = await planRunPaced({ config, promptTokens, ...known }, signal);
+        plan = await planRunPaced({ config, promptTokens, ranks, ...known }, signal);
         if (!ignorePlan) assertFits(plan);
       },
       checkModel: (before, model) => checkModel(inputs.modelDirectory, before, model),

@@ -46,7 +46,7 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
     this.needsStart = config.onCollapse === 'rollback' || config.nonFinitePolicy === 'rollback';
     this.guard = guardOf(config);
     this.noSignal = new NoSignal(config);
-    this.files = new TrainFiles(run);
+    this.files = new TrainFiles(run, lead.stored);
   }
 
   get step(): number {
@@ -94,7 +94,7 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
     const checkpoint = await findCheckpoint(directory, warn);
     if (checkpoint === null) throw new AcoerError(code, `${rollback.reason} No checkpoint is whole.`);
     this.state = await restoreRun(directory, checkpoint, loop);
-    this.lead.restored();
+    await this.lead.share(checkpoint);
     await this.files.rewindTo(this);
     emit({ type: 'rollback', rollback });
   }
@@ -228,7 +228,11 @@ export async function startWork(run: Opened, lead: Lead): Promise<GrpoWork> {
   const { config, checkpoint, emit, warn, watchdog, plan, engine } = run;
   if (plan !== null) emit({ type: 'plan', plan });
   emit(loadedEvent(config.model, run));
-  const state = await watchdog.phase('loading', () => startState(run, run.loop));
+  const state = await watchdog.phase('loading', async () => {
+    const restored = await startState(run, run.loop);
+    await lead.share(checkpoint);
+    return restored;
+  });
   if (checkpoint !== null) noteCheckpoint(checkpoint, engine, warn);
   return new GrpoWork(run, state, lead);
 }

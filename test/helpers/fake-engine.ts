@@ -139,6 +139,7 @@ export class FakePolicy implements Policy {
     alpha: 1,
     targets: [],
     matrices: [],
+    shardOffsets: [0, 2],
     policy: 1,
   } as unknown as NativePolicyInfo;
 
@@ -196,6 +197,18 @@ export class FakePolicy implements Policy {
 
   async gradientSums(): Promise<Float64Array> {
     return this.gradient;
+  }
+
+  async lendShard(): Promise<Float64Array> {
+    throw new AcoerError('BAD_ARGUMENT', 'a fake policy has no shards');
+  }
+
+  async takeWeights(): Promise<void> {
+    throw new AcoerError('BAD_ARGUMENT', 'a fake policy has no shards');
+  }
+
+  async saveMoment(): Promise<void> {
+    throw new AcoerError('BAD_ARGUMENT', 'a fake policy has no shards');
   }
 
   async gradients() {

@@ -122,12 +122,14 @@ export async function untilStep(run: string, step: number, { child }: Started): 
 
 const CLOCKED = /^(step_time$|time\/|memory\/|ranks\/|micro_batches$)|per_second/;
 
-const adapter = (run: string) =>
-  createHash('sha256')
-    .update(readFileSync(join(run, 'final', 'adapter_model.safetensors')))
-    .digest('hex');
+export const hashOf = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex');
 
-/** A run's completions and adapter are equal to the bit, its metrics to the rounding of sums in float64. */
+const weights = (run: string) => {
+  const full = join(run, 'final', 'model.safetensors');
+  return hashOf(existsSync(full) ? full : join(run, 'final', 'adapter_model.safetensors'));
+};
+
+/** A run's completions and weights are equal to the bit, its metrics to the rounding of sums in float64. */
 export async function expectSame(run: string, reference: string): Promise<void> {
   const [found, expected] = [lines(run), lines(reference)];
   expect(found).toHaveLength(expected.length);
@@ -143,5 +145,5 @@ export async function expectSame(run: string, reference: string): Promise<void> 
     );
     expect(own).toEqual(other);
   }
-  expect(adapter(run)).toBe(adapter(reference));
+  expect(weights(run)).toBe(weights(reference));
 }

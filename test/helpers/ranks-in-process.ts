@@ -48,6 +48,11 @@ export function groupsInProcess(size: number): ProcessGroup[] {
       const all = (await meet(rank, 'sum', values)) as (typeof values)[];
       values.forEach((_, i) => (values[i] = all.reduce((total, one) => total + one[i]!, 0)));
     },
+    gatherInPlace: async (values, offsets) => {
+      const own = values.slice(offsets[rank], offsets[rank + 1]);
+      const all = (await meet(rank, `gather ${offsets.join()}`, own)) as (typeof own)[];
+      all.forEach((part, r) => values.set(part, offsets[r]));
+    },
   }));
 }
 

@@ -414,7 +414,7 @@ const OPTION_CASES: [name: string, sentence: RegExp, call: (engine: Engine, mode
   ],
   [
     'createPolicy of a whole model with a rank',
-    /createPolicy has no option rank \(there are kind, beta1, beta2, eps\)/,
+    /createPolicy has no option rank \(there are kind, beta1, beta2, eps, shard\)/,
     (_, model) => model.createPolicy(wrong({ kind: 'full', rank: 8 })),
   ],
   [

@@ -11,6 +11,7 @@ import {
   exampleFolder,
   expectSame,
   freePort,
+  hashOf,
   killAll,
   lines,
   start,
@@ -114,6 +115,28 @@ test('ranks that a launcher starts again go on with their run', async () => {
   const second = await again(1);
   for (const { ended, text } of second) expect([await ended, text()]).toEqual([0, expect.any(String)]);
   await expectSame(path, await oneProcess());
+});
+
+test('all weights: a lost rank takes its moments along; the run goes on from its checkpoint with another number', async () => {
+  const settings = ['--full', '--set', 'learningRate=1e-4', '--set', 'maxSteps=8'];
+  const reference = join(root, 'full-one');
+  const one = start([...settings, '--out', reference]);
+  expect([await one.ended, one.text()]).toEqual([0, expect.any(String)]);
+  const path = join(root, 'full');
+  const two = await startRanks(2, () => [...settings, '--out', path]);
+  await untilStep(path, 5, two[0]!);
+  two[1]!.child.kill('SIGKILL');
+  expect([await two[0]!.ended, two[0]!.text()]).toEqual([
+    1,
+    expect.stringMatching(/Rank 1 .* has ended without a word/),
+  ]);
+  expect(two[0]!.text()).toContain('The last checkpoint could not be written: ');
+  expect(readRunDirectory(path).checkpointSteps().at(-1)! % 4).toBe(0);
+  const three = startTrain(['--resume', path, '--nproc', '3']);
+  expect([await three.ended, three.text()]).toEqual([0, expect.any(String)]);
+  await expectSame(path, reference);
+  const optimizer = (run: string) => hashOf(join(run, 'checkpoints', 'step-000008', 'optimizer.safetensors'));
+  expect(optimizer(path)).toBe(optimizer(reference));
 });
 
 const LONG = (path: string) => ['--set', 'evalProblems=0', '--out', path, '--set', 'maxSteps=400'];

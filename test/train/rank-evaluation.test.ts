@@ -87,7 +87,7 @@ test('evaluations between steps are those of one process', async () => {
   expect(await second.ended).toBe('INTERRUPTED');
 });
 
-test('an evaluation before the first step, and after a rollback, is of the weights of rank 0', async () => {
+test('an evaluation before the first step, and after a rollback, is of the weights that rank 0 has shared', async () => {
   const [group, other] = groupsInProcess(2);
   const { loop, evaluate } = await open(group);
   const second = await follower(other!);
@@ -95,15 +95,13 @@ test('an evaluation before the first step, and after a rollback, is of the weigh
   const policy = loop.policy as FakePolicy;
   const evaluated = async (theta: [number, number]) => {
     policy.theta = theta;
+    await lead.share(null);
     await lead.evaluate('step');
     const evaluation = await evaluate('step');
     expect(second.policy.theta).toEqual(theta);
     return evaluation;
   };
-  // Of a resumed run: until then the others have weights of their own.
-  await lead.compare(1);
   const short = await evaluated([2, 1]);
-  lead.restored();
   const long = await evaluated([0, 0]);
   expect(short.greedy!.thinkingTokens).toBeLessThan(long.greedy!.thinkingTokens);
   await lead.end(undefined);

@@ -294,7 +294,7 @@ at::Tensor TensorWriter::write(const StoredTensor& place, int64_t first,
   return arranged(stored.numbers, false);
 }
 
-void writeSafetensors(const std::string& path, const NamedTensors& tensors) {
+void writeSafetensors(const std::string& path, const NamedTensors& tensors, bool isNew) {
   std::vector<const NamedTensors::value_type*> order;
   for (const auto& item : tensors) order.push_back(&item);
   std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
@@ -314,7 +314,8 @@ void writeSafetensors(const std::string& path, const NamedTensors& tensors) {
   header += "}";
   header.resize((header.size() + 7) / 8 * 8, ' ');
 
-  std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "wb"), std::fclose);
+  std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), isNew ? "wb" : "r+b"),
+                                             std::fclose);
   const auto put = [&](const void* data, size_t size) {
     if (!file || (size > 0 && std::fwrite(data, 1, size, file.get()) != size)) {
       cannot("write", path);
@@ -322,9 +323,22 @@ void writeSafetensors(const std::string& path, const NamedTensors& tensors) {
   };
   std::array<unsigned char, 8> lengthBytes{};
   for (size_t i = 0; i < 8; ++i) lengthBytes[i] = header.size() >> (8 * i) & 0xFF;
-  put(lengthBytes.data(), 8);
-  put(header.data(), header.size());
+  const auto skip = [&](size_t size) {
+    if (!file || ::fseeko(file.get(), static_cast<off_t>(size), SEEK_CUR) != 0) {
+      cannot("write", path);
+    }
+  };
+  if (isNew) {
+    put(lengthBytes.data(), 8);
+    put(header.data(), header.size());
+  } else {
+    skip(8 + header.size());
+  }
   for (const auto* item : order) {
+    if (item->second.is_meta()) {
+      skip(static_cast<size_t>(item->second.numel() * item->second.element_size()));
+      continue;
+    }
     const at::Tensor flat = item->second.detach().to(at::kCPU).contiguous();
     put(flat.data_ptr(), static_cast<size_t>(flat.numel() * flat.element_size()));
   }

@@ -101,8 +101,9 @@ class TensorWriter {
 };
 
 // Writes the tensors (copied to the CPU one at a time) with metadata {"format": "pt"}, wider types
-// first and then by name, like the reference writer. Names must not need JSON escapes. Throws
-// kBadFile.
-void writeSafetensors(const std::string& path, const NamedTensors& tensors);
+// first and then by name, like the reference writer. Names must not need JSON escapes. Tensors
+// without numbers (of the meta device) get their place and are not written; another call without
+// `isNew`, of the same names, shapes and types, fills it. Throws kBadFile.
+void writeSafetensors(const std::string& path, const NamedTensors& tensors, bool isNew = true);
 
 }  // namespace acoer

@@ -23,6 +23,12 @@ struct LoraMatrix {
   double alpha = 32;
 };
 
+// Part `index` of `count` of all trained numbers, laid end to end. Each of `count` processes keeps
+// AdamW's moments of its own part only: the first stage of ZeRO (https://arxiv.org/abs/1910.02054).
+struct Shard {
+  int64_t index = 0, count = 1;
+};
+
 struct PolicyOptions {
   enum class Kind { kLora, kFull } kind = Kind::kLora;
   int64_t rank = 16;
@@ -34,6 +40,7 @@ struct PolicyOptions {
   std::vector<LoraMatrix> matrices;
   uint64_t seed = 0;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  // AdamW
+  Shard shard{};                                  // of a full policy
 };
 
 // One adapter pair: y += scale * (x A^T) B^T. Stored as fp32 (fp64 if the model is fp64).
@@ -52,8 +59,16 @@ struct Parameter {
   int64_t row = 0;
   // Norms and biases do not decay, as in transformers' Trainer: all that are vectors.
   bool decays() const { return value.dim() > 1; }
-  at::Tensor expAvg{}, expAvgSq{};
   int64_t offset = 0;  // of its gradient in the policy's sums
+  // The policy's shard has the numbers [ownBegin, ownEnd), counted through the rows: all of them
+  // unless several processes train together.
+  int64_t ownBegin = 0, ownEnd = 0;
+  at::Tensor expAvg{}, expAvgSq{};  // of these numbers, as own() gives them
+
+  bool isWhole() const { return ownEnd - ownBegin == value.numel(); }
+  // The shard's numbers of `like`, a contiguous tensor of the parameter's shape: all of it as it
+  // is, or a flat part of its memory.
+  at::Tensor own(const at::Tensor& like) const;
 };
 
 // The gradients since the last step, summed (train/gradients.h).
@@ -73,6 +88,8 @@ struct Policy {
   Weights full;                                         // leaves; empty for LoRA
   std::vector<Parameter> parameters;                    // views of the above, in file order
   int64_t stepCount = 0;                                // AdamW's t
+  // Shard s has the numbers [shardOffsets[s], shardOffsets[s + 1]) of the parameters end to end.
+  std::vector<int64_t> shardOffsets;
   GradientSums gradientSums;
   // What the last forward() kept for backward() (forward.h); null if nothing.
   std::shared_ptr<Tape> tape;
@@ -82,8 +99,8 @@ struct Policy {
   const Weights& weights() const { return isLora() ? model->weights : full; }
 };
 
-// Throws kBadArgument for a value out of range, and for a full policy on a model that is not fp32
-// or fp64.
+// Throws kBadArgument for a value out of range, for a full policy on a model that is not fp32 or
+// fp64, and for a shard of an adapter.
 void checkPolicyOptions(const Model& model, const PolicyOptions& options);
 
 // Throws what checkPolicyOptions throws.
@@ -98,11 +115,16 @@ std::shared_ptr<Policy> loadAdapter(std::shared_ptr<Model> model, const PolicyOp
 // to `path` directly: replacing a file atomically is up to the caller.
 void savePolicy(const Policy& policy, const std::string& path,
                 at::ScalarType dtype = at::ScalarType::Undefined);
-// Writes exp_avg and exp_avg_sq of every parameter, and the step count.
+// Writes exp_avg and exp_avg_sq of every parameter, and the step count. Throws kBadArgument for a
+// policy with a shard of them.
 void saveOptimizer(const Policy& policy, const std::string& path);
+// Writes the same file for a policy with a shard, from the moments that were gathered in the memory
+// of its gradients' sums (train/shards.h): first kExpAvg, which makes the file, then kExpAvgSq.
+enum class Moment { kExpAvg, kExpAvgSq };
+void saveMoment(const Policy& policy, const std::string& path, Moment moment);
 // Both check every name, type and shape before changing anything, and reject tensors that the
 // policy does not have. Throw kBadFile or kBadShape. restorePolicy drops the policy's tape
-// (forward.h).
+// (forward.h). restoreOptimizer keeps of the moments those of the policy's shard.
 void restorePolicy(Policy& policy, const TensorTable& table);
 void restoreOptimizer(Policy& policy, const TensorTable& table);
 

@@ -11,34 +11,45 @@ namespace acoer {
 
 namespace {
 
-// Reads every named tensor before copying any of them, and rejects tensors that nothing asks for.
-void readAll(const TensorTable& table, const NamedTensors& wanted) {
-  const TensorReader reader(table);
+// A tensor to fill from a file.
+struct Wanted {
+  std::string name;
+  at::Tensor target;
+  // Of what the file has, in the shape of its value, only own() is the target; null: all of it.
+  const Parameter* sharded = nullptr;
+};
+
+at::Tensor readOne(const TensorReader& reader, const Wanted& wanted) {
   const Cancel never;
+  const auto type = at::TensorOptions().dtype(wanted.target.scalar_type());
+  const bool part = wanted.sharded != nullptr && !wanted.sharded->isWhole();
+  at::Tensor read = at::empty(part ? wanted.sharded->value.sizes() : wanted.target.sizes(), type);
+  reader.read(wanted.name, read, never);
+  // A copy, so that no more than one tensor at a time is in memory as a whole.
+  return part ? wanted.sharded->own(read).clone() : read;
+}
+
+// Reads every wanted tensor before copying any of them, and rejects tensors that nothing asks for.
+void readAll(const TensorTable& table, const std::vector<Wanted>& wanted) {
+  const TensorReader reader(table);
   std::vector<at::Tensor> read;
   std::set<std::string> known;
-  for (const auto& [name, target] : wanted) {
-    read.push_back(at::empty(target.sizes(), at::TensorOptions().dtype(target.scalar_type())));
-    reader.read(name, read.back(), never);
-    known.insert(name);
+  for (const Wanted& one : wanted) {
+    read.push_back(readOne(reader, one));
+    known.insert(one.name);
   }
   reader.checkNoOthers(known, "this policy");
   const at::NoGradGuard noGrad;
   for (size_t i = 0; i < wanted.size(); ++i) {
-    at::Tensor target = wanted[i].second;
+    at::Tensor target = wanted[i].target;
     target.copy_(read[i]);
   }
 }
 
 constexpr const char* kStepName = "step";
 
-NamedTensors optimizerTensors(const Policy& policy) {
-  NamedTensors named;
-  for (const Parameter& p : policy.parameters) {
-    named.emplace_back("exp_avg." + p.name, p.expAvg);
-    named.emplace_back("exp_avg_sq." + p.name, p.expAvgSq);
-  }
-  return named;
+std::string momentName(const Parameter& p, Moment moment) {
+  return (moment == Moment::kExpAvg ? "exp_avg." : "exp_avg_sq.") + p.name;
 }
 
 // Rejects files without the pairs that `options` asks for, before memory is taken for the pairs and
@@ -74,22 +85,56 @@ void savePolicy(const Policy& policy, const std::string& path, at::ScalarType dt
 
 void restorePolicy(Policy& policy, const TensorTable& table) {
   policy.tape.reset();
-  NamedTensors named;
-  for (const Parameter& p : policy.parameters) named.emplace_back(p.name, p.value);
-  readAll(table, named);
+  std::vector<Wanted> wanted;
+  for (const Parameter& p : policy.parameters) wanted.push_back({p.name, p.value});
+  readAll(table, wanted);
 }
 
 void saveOptimizer(const Policy& policy, const std::string& path) {
-  NamedTensors named = optimizerTensors(policy);
+  if (policy.options.shard.count > 1) {
+    fail(ErrorCode::kBadArgument,
+         "the policy has a shard of AdamW's moments; gather those of all shards to save them");
+  }
+  NamedTensors named;
+  for (const Parameter& p : policy.parameters) {
+    named.emplace_back(momentName(p, Moment::kExpAvg), p.expAvg);
+    named.emplace_back(momentName(p, Moment::kExpAvgSq), p.expAvgSq);
+  }
   named.emplace_back(kStepName, at::full({}, policy.stepCount, at::kLong));
   writeSafetensors(path, named);
 }
 
+void saveMoment(const Policy& policy, const std::string& path, Moment moment) {
+  const at::Tensor& gathered = policy.gradientSums.host;
+  if (!gathered.defined()) {
+    fail(ErrorCode::kBadArgument, "no moments were gathered in the sums of the gradients");
+  }
+  const bool first = moment == Moment::kExpAvg;
+  NamedTensors named;
+  for (const Parameter& p : policy.parameters) {
+    for (const Moment each : {Moment::kExpAvg, Moment::kExpAvgSq}) {
+      const auto type = at::device(at::kMeta).dtype(p.value.scalar_type());
+      named.emplace_back(momentName(p, each), each != moment
+                                                  ? at::empty(p.value.sizes(), type)
+                                                  : gathered.narrow(0, p.offset, p.value.numel())
+                                                        .view(p.value.sizes())
+                                                        .to(p.value.scalar_type()));
+    }
+  }
+  const at::Tensor step = at::full({}, policy.stepCount, at::kLong);
+  named.emplace_back(kStepName, first ? step : at::empty_like(step, at::device(at::kMeta)));
+  writeSafetensors(path, named, first);
+}
+
 void restoreOptimizer(Policy& policy, const TensorTable& table) {
-  NamedTensors named = optimizerTensors(policy);
+  std::vector<Wanted> wanted;
+  for (const Parameter& p : policy.parameters) {
+    wanted.push_back({momentName(p, Moment::kExpAvg), p.expAvg, &p});
+    wanted.push_back({momentName(p, Moment::kExpAvgSq), p.expAvgSq, &p});
+  }
   const at::Tensor step = at::zeros({}, at::kLong);
-  named.emplace_back(kStepName, step);
-  readAll(table, named);
+  wanted.push_back({kStepName, step});
+  readAll(table, wanted);
   const auto count = step.item<int64_t>();
   if (count < 0) {
     fail(ErrorCode::kBadFile, table.files.front().path, " has a negative step count");

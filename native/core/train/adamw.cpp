@@ -28,9 +28,11 @@ double globalNorm(const Policy& policy, const at::Tensor& flat) {
 struct Operands {
   std::vector<at::Tensor> values, gradients, expAvgs, expAvgSqs, times;
 
+  // What the shard has of a parameter.
   void add(const Parameter& parameter, const at::Tensor& gradient, const at::Tensor& time) {
-    values.push_back(parameter.value);
-    gradients.push_back(gradient);
+    if (parameter.ownBegin == parameter.ownEnd) return;
+    values.push_back(parameter.own(parameter.value));
+    gradients.push_back(parameter.own(gradient));
     expAvgs.push_back(parameter.expAvg);
     expAvgSqs.push_back(parameter.expAvgSq);
     times.push_back(time);

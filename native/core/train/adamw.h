@@ -16,9 +16,10 @@ struct StepResult {
   bool applied = false;  // false: the norm is not finite; parameters and state are unchanged
 };
 
-// One step with the summed gradients, which are cleared even if the step is not applied. Drops
-// the policy's tape (forward.h). Throws kBadArgument, before anything changes, for an option that
-// is negative, not finite, or out of the range of the weights' type.
+// One step with the summed gradients, which are cleared even if the step is not applied. Of a
+// policy with a shard only the shard's numbers change (shards.h). Drops the policy's tape
+// (forward.h). Throws kBadArgument, before anything changes, for an option that is negative, not
+// finite, or out of the range of the weights' type.
 StepResult step(Policy& policy, const StepOptions& options);
 
 }  // namespace acoer

@@ -14,62 +14,78 @@ namespace {
 
 bool takes(const at::Tensor& x) { return x.scalar_type() == at::kFloat && x.is_contiguous(); }
 
-// False: a kernel does not take the parameter.
-bool describe(const Parameter& parameter, const at::Tensor& gradients, cuda::AdamWTensor& to) {
+// False: a kernel does not take the parameter. Without `own` the entry is for its gradient's norm.
+bool describe(const Parameter& parameter, const at::Tensor& gradients, bool own,
+              cuda::AdamWTensor& to) {
   for (const at::Tensor& x : {parameter.value, parameter.expAvg, parameter.expAvgSq}) {
     if (!takes(x)) return false;
   }
-  if (gradients.defined()) to.gradient = gradients.const_data_ptr<float>() + parameter.offset;
-  to.value = static_cast<float*>(parameter.value.mutable_data_ptr());
+  const int64_t first = own ? parameter.ownBegin : 0;
+  if (gradients.defined())
+    to.gradient = gradients.const_data_ptr<float>() + parameter.offset + first;
+  to.count = own ? parameter.ownEnd - first : parameter.value.numel();
+  if (!own) return true;
+  to.value = static_cast<float*>(parameter.value.mutable_data_ptr()) + first;
   to.expAvg = static_cast<float*>(parameter.expAvg.mutable_data_ptr());
   to.expAvgSq = static_cast<float*>(parameter.expAvgSq.mutable_data_ptr());
-  to.count = parameter.value.numel();
   return true;
 }
 
 }  // namespace
 
-std::optional<GpuAdamW> GpuAdamW::of(const Policy& policy, const at::Tensor& gradients) {
-  const GpuKernels* kernels = policy.model->kernels;
-  if (kernels == nullptr || policy.parameters.empty()) return std::nullopt;
+std::optional<GpuAdamW::Table> GpuAdamW::tableOf(const Policy& policy, const at::Tensor& gradients,
+                                                 bool own) {
   std::vector<cuda::AdamWTensor> tensors;
-  GpuAdamW step;
-  int64_t blocks = 0;
+  Table table;
   for (const bool decays : {true, false}) {
     Group group{.decays = decays, .first = std::ssize(tensors)};
     for (const Parameter& parameter : policy.parameters) {
       if (parameter.decays() != decays) continue;
+      if (own && parameter.ownBegin == parameter.ownEnd) continue;
       cuda::AdamWTensor tensor{};
-      if (!describe(parameter, gradients, tensor)) return std::nullopt;
+      if (!describe(parameter, gradients, own, tensor)) return std::nullopt;
       tensor.firstBlock = group.blocks;
       group.blocks += cuda::adamWBlocks(tensor.count);
       ++group.count;
       tensors.push_back(tensor);
     }
-    blocks += group.blocks;
-    if (group.blocks > 0) step.groups_.push_back(group);
+    table.blocks += group.blocks;
+    if (group.blocks > 0) table.groups.push_back(group);
   }
-  if (blocks == 0 || blocks > std::numeric_limits<int32_t>::max()) return std::nullopt;
+  if (table.blocks > std::numeric_limits<int32_t>::max()) return std::nullopt;
   const auto bytes = static_cast<int64_t>(tensors.size() * sizeof(cuda::AdamWTensor));
-  step.kernels_ = kernels;
-  step.table_ =
+  table.entries =
       onDevice(at::from_blob(tensors.data(), {bytes}, at::kByte).clone(), policy.model->device);
-  step.sums_B = at::empty({blocks}, at::device(policy.model->device).dtype(at::kFloat));
+  return table;
+}
+
+std::optional<GpuAdamW> GpuAdamW::of(const Policy& policy, const at::Tensor& gradients) {
+  const GpuKernels* kernels = policy.model->kernels;
+  if (kernels == nullptr || policy.parameters.empty()) return std::nullopt;
+  const bool sharded = policy.options.shard.count > 1;
+  const auto own = tableOf(policy, gradients, true);
+  const auto all = sharded ? tableOf(policy, gradients, false) : own;
+  if (!own || !all || all->blocks == 0) return std::nullopt;
+  GpuAdamW step;
+  step.kernels_ = kernels;
+  step.own_ = *own;
+  step.all_ = *all;
+  step.sums_B = at::empty({all->blocks}, at::device(policy.model->device).dtype(at::kFloat));
   return step;
 }
 
-const cuda::AdamWTensor* GpuAdamW::entries(const Group& group) const {
-  return static_cast<const cuda::AdamWTensor*>(table_.const_data_ptr()) + group.first;
+const cuda::AdamWTensor* GpuAdamW::Table::of(const Group& group) const {
+  return static_cast<const cuda::AdamWTensor*>(entries.const_data_ptr()) + group.first;
 }
 
 double GpuAdamW::gradientNorm() const {
   auto* groupSums = static_cast<float*>(sums_B.mutable_data_ptr());
-  for (const Group& group : groups_) {
-    const cuda::GradientSquaresArgs args{.tensors = entries(group),
+  for (const Group& group : all_.groups) {
+    const cuda::GradientSquaresArgs args{.tensors = all_.of(group),
                                          .sums_B = groupSums,
                                          .tensorCount = static_cast<int32_t>(group.count)};
     kernels_->launch(cuda::KernelId::gradient_squares, {static_cast<uint32_t>(group.blocks), 1, 1},
-                     args, currentGpuStream(table_.device()));
+                     args, currentGpuStream(sums_B.device()));
     groupSums += group.blocks;
   }
   const at::Tensor host_B = sums_B.to(at::kCPU);
@@ -82,10 +98,10 @@ double GpuAdamW::gradientNorm() const {
 void GpuAdamW::update(const PolicyOptions& betas, const StepOptions& options, double clip,
                       double time) const {
   const auto narrow = [](double x) { return static_cast<float>(x); };
-  for (const Group& group : groups_) {
+  for (const Group& group : own_.groups) {
     const double decay = group.decays ? options.weightDecay : 0;
     const cuda::AdamWArgs args{
-        .tensors = entries(group),
+        .tensors = own_.of(group),
         .tensorCount = static_cast<int32_t>(group.count),
         .clip = narrow(clip),
         .keep = narrow(1 - options.learningRate * decay),
@@ -96,7 +112,7 @@ void GpuAdamW::update(const PolicyOptions& betas, const StepOptions& options, do
         .eps = narrow(betas.eps),
         .stepSize = narrow(options.learningRate / (1 - std::pow(betas.beta1, time)))};
     kernels_->launch(cuda::KernelId::adamw, {static_cast<uint32_t>(group.blocks), 1, 1}, args,
-                     currentGpuStream(table_.device()));
+                     currentGpuStream(sums_B.device()));
   }
 }
 

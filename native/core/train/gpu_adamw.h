@@ -34,10 +34,16 @@ class GpuAdamW {
     bool decays = true;
     int64_t first = 0, count = 0, blocks = 0;
   };
-  const cuda::AdamWTensor* entries(const Group& group) const;
+  struct Table {
+    std::vector<Group> groups;
+    at::Tensor entries;  // AdamWTensor of each parameter, by group, as bytes
+    int64_t blocks = 0;
+    const cuda::AdamWTensor* of(const Group& group) const;
+  };
+  // Of all parameters, or of what the policy's shard has of them.
+  static std::optional<Table> tableOf(const Policy& policy, const at::Tensor& gradients, bool own);
 
-  std::vector<Group> groups_;
-  at::Tensor table_;  // AdamWTensor of each parameter, by group, as bytes
+  Table all_, own_;
   at::Tensor sums_B;  // of squares
 };
 
