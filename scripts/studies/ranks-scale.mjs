@@ -1,34 +1,36 @@
 /**
  * What a step takes with more and more ranks, by a model of it (docs/scale.md):
  *
- *   node scripts/studies/ranks-scale.mjs [--ranks 1,2,...] [--completions 128] [--per-rank] [--name value ...]
+ *   node scripts/studies/ranks-scale.mjs [--ranks 1,2,...] [--completions 16] [--per-rank] [--name value ...]
  *
  * `--completions` of a step, shared by all ranks; with `--per-rank` each rank has so many. Every constant is an option:
  *
- *   tokens          2000     of a completion
- *   decode          800      tokens a second that a rank samples
- *   train           3000     tokens a second that a rank trains on
+ *   tokens          3800     of a completion
+ *   weights         6        ms of a decode step for reading the weights
+ *   sequence        0.7      ms of a decode step for each sequence
+ *   train           5400     tokens a second that a rank trains on
  *   parameters      17.4     million that are trained; a sum sends 8 bytes for each
- *   bandwidth       1.25     GB/s between two machines
+ *   bandwidth       1.04     GB/s that a rank sends
  *   latency         0.05     ms of a message
- *   row             0.75     ms for a completion of 2,000 tokens to be sent, received and read
- *   bytes           30       that a token takes on its way to every rank
+ *   row             0.41     ms for a completion of 2,000 tokens to be written, sent and read
  *   gathers         12       of a step
+ *   call            1.55     ms of a gather of nothing between two ranks
  *   imbalance       1.1      of the rank that samples longest
  */
 import { scriptArguments } from '../lib/arguments.mjs';
 
 const CONSTANTS = {
-  completions: 128,
-  tokens: 2000,
-  decode: 800,
-  train: 3000,
+  completions: 16,
+  tokens: 3800,
+  weights: 6,
+  sequence: 0.7,
+  train: 5400,
   parameters: 17.4,
-  bandwidth: 1.25,
+  bandwidth: 1.04,
   latency: 0.05,
-  row: 0.75,
-  bytes: 30,
+  row: 0.41,
   gathers: 12,
+  call: 1.55,
   imbalance: 1.1,
 };
 const { values } = scriptArguments(import.meta.url, {
@@ -47,17 +49,16 @@ function stepOf(ranks) {
   const all = of('completions') * (values['per-rank'] ? ranks : 1);
   const own = Math.max(1, Math.ceil(all / ranks));
   const several = ranks > 1 ? 1 : 0;
-  const bytes = all * of('tokens') * of('bytes');
   const ring = several * (ranks - 1);
   return {
-    sample: (own * of('tokens') * (several ? of('imbalance') : 1)) / of('decode'),
-    rows: several * (bytes / (of('bandwidth') * 1e9) + (all * of('row') * of('tokens')) / 2000 / 1000),
+    sample: (of('tokens') * (of('weights') + own * of('sequence')) * (several ? of('imbalance') : 1)) / 1000,
+    rows: (several * all * of('row') * of('tokens')) / 2000 / 1000,
     train: (own * of('tokens')) / of('train'),
     sum:
       ((2 * ring) / ranks) * ((of('parameters') * 8e6) / (of('bandwidth') * 1e9)) +
       (2 * ring * of('latency')) / 1000,
     // Two rings each: lengths, then bytes.
-    latency: (of('gathers') * 2 * ring * of('latency')) / 1000,
+    latency: (of('gathers') * (several * of('call') + 2 * ring * of('latency'))) / 1000,
   };
 }
 
