@@ -23,6 +23,7 @@ import {
   killAll,
   placeOf,
   sentenceOf,
+  SETTINGS,
   settingWords,
   start,
 } from './ranks/processes.mjs';
@@ -31,18 +32,7 @@ const ADDRESSES = ['10.9.0.1', '10.9.0.2'];
 /** The namespaces have ports of their own. */
 const PORT = 29500;
 const CUT_AFTER_STEPS = 3;
-const SETTINGS = {
-  maxSteps: 24,
-  promptsPerStep: 3,
-  numGenerations: 4,
-  maxCompletionLength: 40,
-  learningRate: 2e-3,
-  saveSteps: 4,
-  evalProblems: 2,
-  evalSampledProblems: 0,
-  completionsSteps: 1,
-  threads: 1,
-};
+const OWN_SETTINGS = { saveSteps: 4, evalProblems: 2 };
 
 const { values } = scriptArguments(import.meta.url, {
   options: { 'timeout-s': { type: 'string', default: '30' }, keep: { type: 'string' } },
@@ -98,7 +88,13 @@ const stepsOf = (folder) => {
 };
 
 async function cutAndResume(work) {
-  const words = (folder) => ['--preset', 'tiny', ...settingWords(SETTINGS), '--out', folder];
+  const words = (folder) => [
+    '--preset',
+    'tiny',
+    ...settingWords({ ...SETTINGS, ...OWN_SETTINGS }),
+    '--out',
+    folder,
+  ];
   const [straight, cut] = [join(work, 'straight'), join(work, 'cut')];
   const one = start(words(straight));
   await one.ended;

@@ -18,16 +18,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { scriptArguments } from './lib/arguments.mjs';
+import { freePort } from './lib/ports.mjs';
 import {
   check,
   checkSame,
   ENDING_S,
   endedWithin,
-  freePort,
   hashesOf,
   killAll,
   placeOf,
   sentenceOf,
+  SETTINGS,
   settingWords,
   start,
   untilOpen,
@@ -36,21 +37,7 @@ import {
 const { uniformStream } = createRequire(import.meta.url)('../dist/base/rng.js');
 const MOST_RANKS = 4;
 const KILLED_S = 5;
-const SETTINGS = {
-  maxSteps: 24,
-  promptsPerStep: 3,
-  numGenerations: 4,
-  maxCompletionLength: 40,
-  learningRate: 2e-3,
-  numIterations: 2,
-  saveSteps: 3,
-  evalSteps: 5,
-  evalProblems: 4,
-  evalSampledProblems: 0,
-  evalMaxNewTokens: 64,
-  completionsSteps: 1,
-  threads: 1,
-};
+const OWN_SETTINGS = { numIterations: 2, saveSteps: 3, evalSteps: 5, evalProblems: 4, evalMaxNewTokens: 64 };
 
 const { values, positionals } = scriptArguments(import.meta.url, {
   allowPositionals: true,
@@ -78,7 +65,7 @@ async function startRanks(size, words) {
 const wordsFor = (folder) =>
   existsSync(join(folder, 'config.json'))
     ? ['--resume', folder]
-    : ['--preset', 'tiny', ...settingWords(SETTINGS), '--out', folder];
+    : ['--preset', 'tiny', ...settingWords({ ...SETTINGS, ...OWN_SETTINGS }), '--out', folder];
 
 const isFinished = (folder) => existsSync(join(folder, 'summary.json'));
 

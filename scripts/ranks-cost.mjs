@@ -3,17 +3,17 @@
  *
  *   node scripts/ranks-cost.mjs [--ranks 2,4] [--gather 0,1,5] [--rows 16] [--tokens 2000] [--sum 17.4] [--rounds 9]
  *
- * Starts so many processes, joins them as `acoer train --nproc` does, and prints the median time of a gather in which
- * each brings so many megabytes, of one in which each brings so many completions of `--tokens` tokens, and of a sum of
- * so many million numbers in float64 (an adapter of rank 16 on Qwen3-1.7B has 17.4). Under a launcher, with its variables set, it measures the processes of the launcher instead.
- * Needs `npm run build`.
+ * Starts so many processes, joins them as `acoer train --nproc` does, and prints the median time, until the last rank
+ * is done, of a gather in which each brings so many megabytes, of one in which each brings so many completions of
+ * `--tokens` tokens, and of a sum of so many million numbers in float64 (an adapter of rank 16 on Qwen3-1.7B has 17.4).
+ * Under a launcher it measures the launcher's processes instead. Needs `npm run build`.
  */
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
-import { createServer } from 'node:net';
 import { join as pathOf } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { scriptArguments } from './lib/arguments.mjs';
+import { freePort } from './lib/ports.mjs';
 import { root } from './lib/study.mjs';
 
 const { values } = scriptArguments(import.meta.url, {
@@ -28,20 +28,9 @@ const { values } = scriptArguments(import.meta.url, {
 });
 const require = createRequire(import.meta.url);
 const { join, launchOf, Ranks } = require(pathOf(root, 'dist/ranks'));
+const { timed } = require(pathOf(root, 'dist/ranks/measure'));
 const numbers = (text) => text.split(',').map(Number);
 const MILLION = 1e6;
-
-/** Median milliseconds of `work`, which all ranks begin together. */
-async function timed(ranks, work) {
-  const times = [];
-  for (let round = 0; round < Number(values.rounds); round++) {
-    await ranks.gather('a start', () => Promise.resolve(null));
-    const begun = performance.now();
-    await work();
-    times.push(performance.now() - begun);
-  }
-  return times.sort((a, b) => a - b)[Math.floor(times.length / 2)];
-}
 
 /** As it is sent after sampling (src/grpo/rollouts.ts). */
 const completion = (place, tokens) => ({
@@ -64,15 +53,17 @@ const completion = (place, tokens) => ({
 async function measure(launch) {
   const joined = await join(launch, { warn: console.error });
   const ranks = new Ranks(joined.group);
+  const rounds = Number(values.rounds);
+  const time = (work) => timed(joined.group, rounds, work);
   const say = (text) => ranks.rank === 0 && console.log(text);
   for (const megabytes of numbers(values.gather)) {
     const bytes = new Uint8Array(megabytes * MILLION);
-    const ms = await timed(ranks, () => ranks.gather('bytes', () => Promise.resolve(bytes)));
+    const ms = await time(() => ranks.gather('bytes', () => Promise.resolve(bytes)));
     say(`${ranks.size} ranks, gather of ${megabytes} MB each: ${ms.toFixed(2)} ms`);
   }
   for (const count of numbers(values.rows)) {
     const rows = Array.from({ length: count }, (_, place) => completion(place, Number(values.tokens)));
-    const ms = await timed(ranks, () => ranks.gather('rows', () => Promise.resolve(rows)));
+    const ms = await time(() => ranks.gather('rows', () => Promise.resolve(rows)));
     const each = ms / (count * ranks.size);
     say(
       `${ranks.size} ranks, gather of ${count} completions each: ${ms.toFixed(1)} ms, ${each.toFixed(2)} a completion`,
@@ -80,7 +71,7 @@ async function measure(launch) {
   }
   for (const millions of numbers(values.sum)) {
     const sums = new Float64Array(millions * MILLION);
-    const ms = await timed(ranks, () => joined.group.sumInPlace(sums));
+    const ms = await time(() => joined.group.sumInPlace(sums));
     const sent = (2 * (ranks.size - 1) * sums.byteLength) / ranks.size;
     const rate = sent / ms / MILLION;
     say(
@@ -89,15 +80,6 @@ async function measure(launch) {
   }
   joined.beats.finish();
   await joined.part();
-}
-
-function freePort() {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
 }
 
 async function start(size) {

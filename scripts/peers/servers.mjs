@@ -3,7 +3,6 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, rename } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { cpus } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -14,6 +13,7 @@ import ggufTokenizer from '../../dist/export/gguf-tokenizer.js';
 import models from '../../dist/models/index.js';
 import tokenizers from '../../dist/tokenizer/index.js';
 import { messageOf } from '../lib/errors.mjs';
+import { freePort } from '../lib/ports.mjs';
 
 const { writeGgufModel } = gguf;
 const { tokenizerKeys } = ggufTokenizer;
@@ -127,16 +127,6 @@ export class Server {
       throw new Error(this.log === '' ? why : `${why}\n${this.log}`, { cause: error });
     }
   }
-}
-
-function freePort() {
-  return new Promise((resolve, reject) => {
-    const server = createServer().on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
 }
 
 /** The model as `acoer export --gguf` writes it, unless the file is there. */

@@ -3,7 +3,6 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { createServer } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,6 +12,18 @@ import { isDeepStrictEqual } from 'node:util';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const { readCompletions } = createRequire(import.meta.url)('../../dist/run/index.js');
 const CLI = join(ROOT, 'dist', 'cli', 'main.js');
+
+/** Of a run of seconds. */
+export const SETTINGS = {
+  maxSteps: 24,
+  promptsPerStep: 3,
+  numGenerations: 4,
+  maxCompletionLength: 40,
+  learningRate: 2e-3,
+  evalSampledProblems: 0,
+  completionsSteps: 1,
+  threads: 1,
+};
 
 /** How long the others may still need to save and end, once they know of a lost rank. */
 export const ENDING_S = 10;
@@ -55,16 +66,6 @@ export function start(words, env = {}, within = []) {
     });
   });
   return process_;
-}
-
-export function freePort() {
-  return new Promise((resolve, reject) => {
-    const server = createServer().once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
 }
 
 /** The variables of a rank, as a launcher sets them. */

@@ -1,3 +1,5 @@
+import { errorCode } from './errors';
+
 /** Waits for `work`, but rejects as soon as `signal` aborts, whatever becomes of the work. */
 export async function abortable<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return work;
@@ -15,3 +17,7 @@ export async function abortable<T>(work: Promise<T>, signal: AbortSignal | undef
     work.catch(() => undefined);
   }
 }
+
+/** Whether `error` is what a call throws whose signal has aborted: the engine's CANCELLED, or the platform's AbortError. */
+export const isCancellation = (error: unknown): boolean =>
+  errorCode(error) === 'CANCELLED' || (error as Error | undefined)?.name === 'AbortError';

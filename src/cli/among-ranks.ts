@@ -1,8 +1,8 @@
 /** A command as one of several processes: rank 0 has the files and prints, all work (docs/ranks.md). */
-import { abortable } from '../base/abortable';
+import { abortable, isCancellation } from '../base/abortable';
 import { AcoerError, errorCode } from '../base/errors';
 import { Ranks } from '../ranks';
-import { agreeOn, type Facts } from '../ranks/agree';
+import { agreeOn, factsOf } from '../ranks/agree';
 import { joinLaunched, RankProcess } from '../ranks/process';
 import { endIfStuck } from './interrupt';
 import { printNote } from './output';
@@ -17,13 +17,6 @@ export interface CommandRanks {
 
 /** Flags that say where a process computes and what it prints, not what comes out. */
 const OWN = new Set(['device', 'threads', 'slots', 'out', 'json', 'nproc']);
-
-const flagFacts = (flags: object): Facts =>
-  Object.fromEntries(
-    Object.entries(flags)
-      .filter(([name, value]) => !OWN.has(name) && value !== undefined)
-      .map(([name, value]) => [name, JSON.stringify(value)]),
-  );
 
 /** Ends `stop` when another process is lost or is asked to end, and tells the others when this one is. */
 function follow({ joined }: RankProcess, phase: string, signal: AbortSignal, stop: AbortController): void {
@@ -45,12 +38,11 @@ function follow({ joined }: RankProcess, phase: string, signal: AbortSignal, sto
 function endingOf(error: unknown, { joined }: RankProcess, stop: AbortSignal): unknown {
   const { lost } = joined.beats;
   const byLoss = lost.aborted && stop.reason === lost.reason;
-  const code = errorCode(error);
-  const cancelled = code === 'CANCELLED' || (error as Error | undefined)?.name === 'AbortError';
+  const cancelled = isCancellation(error);
   if (cancelled && byLoss) return lost.reason;
   // Others that were asked to end as well may be gone already.
   const asked = stop.aborted && !byLoss;
-  if (!cancelled && !(asked && code === 'RANK_LOST')) return error;
+  if (!cancelled && !(asked && errorCode(error) === 'RANK_LOST')) return error;
   return new AcoerError('INTERRUPTED', 'interrupted', { cause: error });
 }
 
@@ -73,7 +65,7 @@ export async function amongRanks<T>(
   follow(process, phase, signal, stop);
   try {
     const { ranks, leads } = process;
-    const agreed = agreeOn(ranks, 'flags', () => Promise.resolve(flagFacts(flags)));
+    const agreed = agreeOn(ranks, 'flags', () => Promise.resolve(factsOf(flags, OWN)));
     await abortable(agreed, stop.signal);
     const made = await work({ ranks, process, leads }, stop.signal);
     // Rank 0 has more to do, and would miss the beats of those that are gone.

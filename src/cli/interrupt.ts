@@ -1,6 +1,7 @@
 /** Signals and uncaught errors: the first stops the command cleanly, the second ends the process. */
 import { once } from 'node:events';
 import { writeSync } from 'node:fs';
+import { isCancellation } from '../base/abortable';
 import { awakeTimer } from '../base/deadline';
 import { exitNow } from '../engine/exit';
 import { AcoerError, errorCode, errorMessage } from '../base/errors';
@@ -85,9 +86,7 @@ async function untilAsked<T>(
     );
     return { result, asked: signal.aborted };
   } catch (error) {
-    const cancelled =
-      errorCode(error) === 'CANCELLED' || (error instanceof Error && error.name === 'AbortError');
-    if (!signal.aborted || !cancelled) throw error;
+    if (!signal.aborted || !isCancellation(error)) throw error;
     throw new AcoerError('INTERRUPTED', 'interrupted', { cause: error });
   }
 }

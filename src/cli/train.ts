@@ -107,7 +107,7 @@ async function runTrain(configPath: string | undefined, flags: TrainFlags): Prom
       throw badUsage('--max-restarts goes with --nproc of 2 or more.');
     if (nproc > 1) {
       // Mistakes are found above, before anything is started.
-      process.exitCode = await runRanks(nproc, maxRestarts ?? 0);
+      process.exitCode = await runRanks(nproc, maxRestarts);
       return;
     }
     await runAndReport(settings, { ...options, ignorePlan }, flags.json === true, flags.watch === true);

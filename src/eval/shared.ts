@@ -3,6 +3,7 @@
  * they go on decoding: rank 0 has every answer about when it would have made it itself, so that what is interrupted is
  * kept. Draws depend only on seed, problem and sample, so who answers cannot change an answer.
  */
+import { isCancellation } from '../base/abortable';
 import { errorCode } from '../base/errors';
 import { shuffledIndices } from '../base/rng';
 import { minimum } from '../base/statistics';
@@ -141,9 +142,8 @@ class Shared {
   }
 
   private ended(error: unknown): State {
-    const cancelled = errorCode(error) === 'CANCELLED' || (error as Error | undefined)?.name === 'AbortError';
     const { signal } = this.stop;
-    if (signal.aborted && (cancelled || error === signal.reason)) return this.stopped();
+    if (signal.aborted && (isCancellation(error) || error === signal.reason)) return this.stopped();
     this.failure ??= { error };
     return failureOf(this.failure.error);
   }

@@ -1,5 +1,5 @@
 /** Ending a run from outside: by a request to stop, or by the caller's signal. */
-import { errorCode } from '../base/errors';
+import { isCancellation } from '../base/abortable';
 
 /** How long a step may continue after a request to stop; step and checkpoint together must fit into 5 s. */
 const STOP_GRACE_MS = 2_500;
@@ -58,9 +58,8 @@ export class Halt {
 
   /** Whether this halt caused `error`. Aborted calls throw one of several errors. */
   caused(error: unknown): boolean {
-    const cancelled = errorCode(error) === 'CANCELLED' || (error as Error | undefined)?.name === 'AbortError';
     const reason = this.now.signal.aborted && error === this.now.signal.reason;
-    return this.soon.signal.aborted && (cancelled || reason);
+    return this.soon.signal.aborted && (isCancellation(error) || reason);
   }
 
   dispose(): void {

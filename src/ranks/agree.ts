@@ -6,6 +6,14 @@ import type { Ranks } from '.';
 /** What is compared, by name: `learningRate`, `the model's weights`. */
 export type Facts = Readonly<Record<string, string>>;
 
+/** What `given` says, by name, but for what may differ. */
+export const factsOf = (given: object, mayDiffer: ReadonlySet<string>): Facts =>
+  Object.fromEntries(
+    Object.entries(given)
+      .filter(([name, value]) => !mayDiffer.has(name) && value !== undefined)
+      .map(([name, value]) => [name, JSON.stringify(value)]),
+  );
+
 const MOST_CHARS = 80;
 const MOST_NAMED = 5;
 

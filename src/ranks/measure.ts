@@ -20,7 +20,11 @@ export interface RankSpeeds {
 }
 
 /** The median time until the last rank has done `work`, which all begin together. The first round is not counted. */
-async function timed(group: ProcessGroup, rounds: number, work: () => Promise<unknown>): Promise<number> {
+export async function timed(
+  group: ProcessGroup,
+  rounds: number,
+  work: () => Promise<unknown>,
+): Promise<number> {
   const timesMs: number[] = [];
   for (let round = 0; round <= rounds; round++) {
     await group.allGather(null);

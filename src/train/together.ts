@@ -7,7 +7,7 @@ import type { Halt } from '../life/halt';
 import { engineFacts, openRankEngine } from '../life/rank-engine';
 import type { Watchdog } from '../life/watchdog';
 import type { Joined } from '../ranks';
-import { agreeOn, type Facts } from '../ranks/agree';
+import { agreeOn, factsOf, type Facts } from '../ranks/agree';
 import { joinLaunched, RankProcess } from '../ranks/process';
 import type { OpenedModel } from './opened';
 import type { Inputs } from './inputs';
@@ -21,11 +21,7 @@ const settingFacts = (
   { settings, acceptChanged, trust }: TrainAsked,
   { resume, fork }: TrainOptions,
 ): Facts => ({
-  ...Object.fromEntries(
-    Object.entries({ ...settings, acceptChanged, trust })
-      .filter(([name, value]) => !OWN.has(name) && value !== undefined)
-      .map(([name, value]) => [name, JSON.stringify(value)]),
-  ),
+  ...factsOf({ ...settings, acceptChanged, trust }, OWN),
   run: resume !== undefined ? 'resumed' : fork !== undefined ? `forked at step ${fork.at}` : 'new',
 });
 
