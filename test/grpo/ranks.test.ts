@@ -61,6 +61,7 @@ const settings = { maxSteps: 4, promptsPerStep: 3, numGenerations: 4 };
 
 test.each([
   ['on-policy', {}],
+  ['prompts seen before, which are dealt by their lengths', { promptsPerStep: 12 }],
   ['several updates per batch, with a KL term', { numIterations: 2, beta: 0.04, maxSteps: 6 }],
   ['the tokens of highest entropy', { topEntropyQuantile: 0.4 }],
   ['the importance sampling correction', { importanceSamplingCorrection: 'token_truncate' as const }],
