@@ -10,8 +10,8 @@ namespace acoer {
 
 struct ExportOptions {
   TensorTable weights;
-  TensorTable adapter;               // PEFT's names; without files: nothing is merged
-  std::vector<LoraMatrix> matrices;  // what the adapter adapts
+  TensorTable adapter{};               // PEFT's names; without files: nothing is merged
+  std::vector<LoraMatrix> matrices{};  // what the adapter adapts
   bool rankStabilized = false;
   std::string path;  // of a file with its header, and room for the tensors
   // Where in it tensors of `weights` go, by name; `file` is not used.

@@ -166,7 +166,8 @@ inline std::string describe(const std::source_location& where) {
   return file.substr(file.rfind('/') + 1) + ":" + std::to_string(where.line());
 }
 inline bool samePlace(const std::source_location& a, const std::source_location& b) {
-  return a.line() == b.line() && std::string_view(a.file_name()) == b.file_name();
+  return a.line() == b.line() &&
+         (a.file_name() == b.file_name() || std::string_view(a.file_name()) == b.file_name());
 }
 
 // The lanes of one warp of a block.
@@ -258,7 +259,7 @@ inline void runBlock(Block& block, Random& random) {
   for (unsigned t = 0; t < count; ++t) {
     block.threads[t].index = {t % block.size.x, t / block.size.x % block.size.y,
                               t / block.size.x / block.size.y};
-    block.threads[t].context = makeFiber(stacks()[t].get(), threadEntry);
+    block.threads[t].context = makeFiber(stacks()[t].get(), t, threadEntry);
   }
   currentBlock() = &block;
   const unsigned warps = (count + 31) / 32;

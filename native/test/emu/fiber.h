@@ -100,9 +100,13 @@ inline void arriveOnFiber(Context& from) {
 #endif
 }
 
-// `entry` must never return: it ends by switching away for good.
-inline Context makeFiber(char* stack, void (*entry)()) {
-  const auto top = reinterpret_cast<uintptr_t>(stack + kStackBytes) & ~uintptr_t{15};
+// `entry` must never return: it ends by switching away for good. Fibers of different numbers begin
+// in different lines of a page: stacks are whole pages apart, so all of their tops would share a few
+// lines of the processor's cache.
+inline Context makeFiber(char* stack, unsigned number, void (*entry)()) {
+  constexpr size_t kLine = 64, kLinesOfPage = 64;
+  const size_t used = kStackBytes - kLine * (number % kLinesOfPage);
+  const auto top = reinterpret_cast<uintptr_t>(stack + used) & ~uintptr_t{15};
   auto* sp = reinterpret_cast<void**>(top);
 #ifdef __aarch64__
   constexpr int kSaved = 20, kReturn = 11;  // registers that the switch saves, and which is x30
