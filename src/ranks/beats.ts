@@ -95,6 +95,7 @@ export class Beats {
   private lastTickMs = performance.now();
   private readonly timer: NodeJS.Timeout;
   private over = false;
+  private doing: Doing | null = null;
   /** Being told to the others. */
   private ending: Promise<Error> | null = null;
 
@@ -113,7 +114,9 @@ export class Beats {
 
   /** What this rank is doing from now on. */
   at(doing: Doing): void {
-    if (!this.over) this.store.tell(JSON.stringify(doing));
+    if (this.over) return;
+    this.doing = doing;
+    this.store.tell(JSON.stringify(doing));
   }
 
   /** Asks every rank, this one included, to end after the step in progress. */
@@ -231,8 +234,8 @@ export class Beats {
       if (!isRecord(doing) || typeof doing.step !== 'number' || typeof doing.phase !== 'string') return '';
       return `; last at step ${doing.step}, ${doing.phase}`;
     } catch {
-      // It had told nothing yet.
-      return '; last seen joining';
+      // Its first beat was sent before the first step, and the next comes a second later.
+      return this.doing === null ? '; last seen joining' : `; last at step ${this.doing.step} or before`;
     }
   }
 

@@ -10,6 +10,7 @@ function beatsOf(launcherServes: boolean): { beats: Beats; report: (report: Beat
   const store = {
     beat: (_, listener) => (report = listener),
     setOnce: () => new Promise<string>(() => undefined),
+    tell: () => undefined,
     close: () => undefined,
   } as Partial<NativeStore> as NativeStore;
   const settings = { own: members[1]!, members, timeoutMs: 6_000, exitWhenStopped: false, launcherServes };
@@ -34,6 +35,16 @@ test('a rank whose beat stays the same is lost after the time-out, and another i
   await pass(12, (second) => report({ beats: [`${second} `, `${second} `, `1 ${telling}`] }));
   expect((beats.lost.reason as Error).message).toMatch(
     /^Rank 2 \(host a, pid 102\) has not been heard for \d s; last at step 3, train\.$/,
+  );
+});
+
+test('where a rank had told nothing yet, the step of the one that misses it is named', async () => {
+  const { beats } = beatsOf(false);
+  beats.at({ step: 2, phase: 'sample' });
+  const lost = beats.neighbourLost(2);
+  await pass(4);
+  expect((await lost).message).toBe(
+    'Rank 2 (host a, pid 102) has ended without a word; last at step 2 or before.',
   );
 });
 
