@@ -13,10 +13,12 @@ const folder = mkdtempSync(join(tmpdir(), 'acoer-plan-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test('the embedded run takes what was planned, within 15%', async () => {
-  const planned = await ended(spawnAcoer('plan', '--no-measure', '--json'));
+  // Nearly all answers are cut off at this length, so the run meets the largest batch, which the plan counts.
+  const length = ['--set', 'maxCompletionLength=128'];
+  const planned = await ended(spawnAcoer('plan', '--no-measure', '--json', ...length));
   const { memory } = JSON.parse(planned.stdout) as { memory: { peakBytes: number } };
   const out = join(folder, 'tiny');
-  const { code } = await ended(spawnAcoer('train', '--out', out, '--max-steps', '20'));
+  const { code } = await ended(spawnAcoer('train', '--out', out, '--max-steps', '20', ...length));
   expect(code).toBe(0);
   const lines = readMetrics(join(out, 'metrics.jsonl'));
   const measured = Math.max(...lines.map((line) => line['memory/peak_resident_bytes']!));
