@@ -101,8 +101,8 @@ inline void arriveOnFiber(Context& from) {
 }
 
 // `entry` must never return: it ends by switching away for good. Fibers of different numbers begin
-// in different lines of a page: stacks are whole pages apart, so all of their tops would share a few
-// lines of the processor's cache.
+// in different lines of a page: stacks are whole pages apart, so all of their tops would share a
+// few lines of the processor's cache.
 inline Context makeFiber(char* stack, unsigned number, void (*entry)()) {
   constexpr size_t kLine = 64, kLinesOfPage = 64;
   const size_t used = kStackBytes - kLine * (number % kLinesOfPage);
