@@ -27,6 +27,7 @@ interface PlanFlags {
   preset?: string;
   set: string[];
   deviceName?: string;
+  ranks: number;
   promptTokens?: number;
   lengths?: string;
   measure: boolean;
@@ -70,7 +71,10 @@ async function plan(path: string | undefined, flags: PlanFlags, signal: AbortSig
       `The data or the model's tokenizer is not on this machine, so prompts of ${taken} tokens are assumed; use --prompt-tokens to set their length.`,
     );
   }
-  const result = await planRunPaced({ config, model, device, promptTokens, lengths }, signal);
+  const result = await planRunPaced(
+    { config, model, device, ranks: flags.ranks, promptTokens, lengths },
+    signal,
+  );
   if (flags.json) printJsonLine(result);
   else printText(planReport(result));
   if (!result.fits) process.exitCode = 1;
@@ -86,6 +90,11 @@ export function define(command: Command): void {
         '--device-name <name>',
         `plan for this GPU instead of the local device: ${DEVICE_NAMES.join(', ')}`,
       ),
+    )
+    .addOption(
+      new Option('--ranks <n>', 'processes that share the run, each on a device of its own')
+        .argParser(integer(1))
+        .default(1),
     )
     .option(
       '--prompt-tokens <n>',

@@ -40,6 +40,10 @@ export interface Samples {
 /** Parts of a batch for each rank: enough for it to be dealt evenly, few enough for prompts to be read few times. */
 const PARTS_PER_RANK = 8;
 
+/** Neighbouring completions of a prompt that are dealt together, of `completions` for `size` ranks. */
+export const samplesOfPart = (size: number, completions: number): number =>
+  Math.max(1, Math.floor(completions / (PARTS_PER_RANK * size)));
+
 /**
  * Deals `samples` completions of every prompt to `size` ranks by their expected lengths. Each rank begins with the
  * longest, because one that begins last is waited for.
@@ -48,7 +52,7 @@ const PARTS_PER_RANK = 8;
 export function dealtByLength(size: number, lengths: readonly number[], samples: number): Samples[][] {
   const whole = lengths.map((_, place): Samples => ({ place, first: 0, count: samples }));
   if (size === 1) return [whole];
-  const count = Math.max(1, Math.floor((lengths.length * samples) / (PARTS_PER_RANK * size)));
+  const count = samplesOfPart(size, lengths.length * samples);
   const parts = whole.flatMap(({ place }) =>
     Array.from({ length: Math.ceil(samples / count) }, (_, part) => {
       return { place, count: Math.min(count, samples - part * count) };

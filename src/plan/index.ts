@@ -48,6 +48,8 @@ export interface PlanInput {
 export interface Plan {
   model: { parameters: number; dtype: Dtype };
   device: PlanDevice;
+  /** Processes that train together; memory is that of one, times are the run's. */
+  ranks: number;
   promptTokens: number;
   lengths: LengthTrajectory;
   memory: MemoryPlan;
@@ -74,7 +76,7 @@ function* planning({ config: asked, model, device: whole, ...given }: PlanInput)
     model,
     dtype: plannedDtype(c, model),
     kind: device.kind,
-    work: plannedWork(c, promptTokens, lengthsOf(c), given.adapted),
+    work: plannedWork(c, promptTokens, lengthsOf(c), given),
     availableBytes: device.freeBytes,
     ranks: given.ranks,
   });
@@ -86,6 +88,7 @@ function* planning({ config: asked, model, device: whole, ...given }: PlanInput)
   return {
     model: { parameters: parameterCount(model.shape), dtype: plannedDtype(config, model) },
     device,
+    ranks: given.ranks ?? 1,
     promptTokens,
     lengths,
     memory,

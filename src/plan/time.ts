@@ -25,6 +25,7 @@ import {
   gpuProductSeconds,
   type PassSeconds,
 } from './gpu-time';
+import { dealtByLength } from '../grpo/dealing';
 import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
 import { trainedParameters } from './workload';
 import { keptLayers, type MemoryInput, type MemoryPlan } from './memory';
@@ -58,7 +59,7 @@ export interface RunTime {
   mean: StepTime;
   /** One evaluation as configured, at the run's mean lengths. */
   evaluation: Both<number> & { count: number };
-  /** Device hours of the whole run, evaluations included. */
+  /** Device hours of the whole run, evaluations included: of all ranks together. */
   hours: Both<number>;
 }
 
@@ -143,14 +144,14 @@ function expectedClock(input: TimeInput, ceilings: Ceilings): Clock {
 
 /** The sequences of one pass, group by group. */
 function passOf(
-  { work, device, dtype }: TimeInput,
+  { config, work, device, dtype }: TimeInput,
   sequences: readonly TrainSequence[],
   bin: readonly number[],
 ): TrainSequence[] {
   const { kind } = device;
   const longest = maximum(bin.map((i) => sequences[i]!.tokens));
   const shares = sharesPrompts({ kind, dtype, longest, dropout: work.loraDropout });
-  const groupOf = (i: number | undefined) => (i === undefined ? null : Math.floor(i / work.group));
+  const groupOf = (i: number | undefined) => (i === undefined ? null : Math.floor(i / config.numGenerations));
   return bin.map((i, place) => {
     const follows = groupOf(i) === groupOf(bin[place - 1]);
     return { ...sequences[i]!, sharedTokens: shares && follows ? work.promptTokens - 1 : 0 };
@@ -209,30 +210,47 @@ function* decodeSeconds(
   }
 }
 
-/** Seconds of one update (`promptsPerStep` groups): `scale` times what completions of these lengths take. */
+/** Of the completions of groups of `group`, those of the rank that samples the longest one, in its order. */
+function slowestShare(ranks: number, lengths: readonly number[], group: number): number[] {
+  const groups = Array.from({ length: lengths.length / group }, (_, i) =>
+    lengths.slice(i * group, (i + 1) * group),
+  );
+  const hands = dealtByLength(ranks, groups.map(mean), group).map((hand) =>
+    hand.flatMap(({ place, first, count }) => groups[place]!.slice(first, first + count)),
+  );
+  const longest = maximum(lengths);
+  return hands.find((hand) => hand.includes(longest))!;
+}
+
+/**
+ * Seconds of one update (`promptsPerStep` groups): `scale` times what completions of these lengths take. Several ranks
+ * share them; what they send each other is not counted.
+ */
 function* stepSeconds(
   input: TimeInput,
   lengths: readonly number[],
   scale: number,
   clock: Clock,
 ): Generator<void, StepSeconds> {
-  const { config, model, work, memory } = input;
+  const { config, model, work, memory, ranks = 1 } = input;
   const sequences = lengths.map((length) => ({
     tokens: work.promptTokens + length,
     completionTokens: length,
   }));
   const training = trainingSeconds(input, sequences, clock);
   yield;
-  const decode = yield* decodeSeconds(input, lengths, memory.kv.slots, clock.decodeStep);
+  const sampled = ranks === 1 ? lengths : slowestShare(ranks, lengths, config.numGenerations);
+  const decode = yield* decodeSeconds(input, sampled, memory.kv.slots, clock.decodeStep);
   const trained = trainedParameters(model.shape, work);
   // A batch is generated and scored once for `numIterations` passes over it.
   const share = 1 / config.numIterations;
+  const own = scale / ranks;
   return {
-    forward: scale * training.forward,
-    recomputation: scale * training.recomputation,
-    backward: scale * training.backward,
-    scoring: share * scale * training.scoring,
-    prefill: share * config.promptsPerStep * clock.prefill(work.promptTokens),
+    forward: own * training.forward,
+    recomputation: own * training.recomputation,
+    backward: own * training.backward,
+    scoring: share * own * training.scoring,
+    prefill: (share * work.prompts * clock.prefill(work.promptTokens)) / config.stepsPerGeneration,
     decode: share * scale * decode,
     optimizer: clock.optimizer(trained),
   };
@@ -268,11 +286,12 @@ function* evaluationTime(input: TimeInput, clocks: Both<Clock>): Generator<void,
   const between = config.evalSteps === 0 ? 0 : Math.floor((config.maxSteps - 1) / config.evalSteps);
   if (problems === 0) return { limit: 0, expected: 0, count: 0 };
   const { scale, ...part } = drawnPart(problems, 1);
-  const drawn = drawLengths((lengths.first + lengths.last) / 2, {
+  const all = drawLengths((lengths.first + lengths.last) / 2, {
     ...part,
     cap: config.evalMaxNewTokens,
     draw: 0,
   });
+  const drawn = all.filter((_, i) => i % (input.ranks ?? 1) === 0);
   const { slots } = memory.evaluationKv!;
   const limit = scale * (yield* decodeSeconds(input, drawn, slots, clocks.limit.decodeStep));
   const expected = scale * (yield* decodeSeconds(input, drawn, slots, clocks.expected.decodeStep));
@@ -294,7 +313,9 @@ export function* planTime(input: TimeInput): Generator<void, RunTime | null> {
   const overall = { meanTokens: mean(points.map((point) => point.meanTokens)), ...meanOf(points) };
   const evaluation = yield* evaluationTime(input, clocks);
   const hours = (kind: keyof Both<unknown>): number =>
-    (config.maxSteps * stepTotal(overall[kind]) + evaluation.count * evaluation[kind]) / 3600;
+    ((input.ranks ?? 1) *
+      (config.maxSteps * stepTotal(overall[kind]) + evaluation.count * evaluation[kind])) /
+    3600;
   return {
     first: points[0]!,
     last: points[POINTS - 1]!,

@@ -4,6 +4,7 @@ import { DEFAULT_SLOTS } from '../engine/types';
 import { adaptedEverywhere, pairParameters, parameterCount, type Adapted, type ModelShape } from './cost';
 import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
 import { maximum, sum } from '../base/statistics';
+import { samplesOfPart } from '../grpo/dealing';
 
 /** What training itself demands, whether its sequences are sampled or given. */
 export interface TrainingWork {
@@ -37,6 +38,7 @@ export const trainedBy = ({ microBatchTokens, full, ...config }: TrainingConfig)
 export interface PlannedWork extends TrainingWork {
   /** Prompts of one generated batch. */
   prompts: number;
+  /** Sequences of an update. */
   updateSequences: number;
   maxSlots: number;
   /** Completion tokens of the fullest update and the fullest batch that the length model draws. */
@@ -74,29 +76,40 @@ export function* drawAhead({ promptsPerStep, stepsPerGeneration, numGenerations 
   }
 }
 
+/** Prompts and completions of each that one of `ranks` processes samples. */
+function sampledBy(ranks: number, prompts: number, group: number): Pick<PlannedWork, 'prompts' | 'group'> {
+  const completions = Math.ceil((prompts * group) / ranks);
+  const own = Math.min(prompts, Math.ceil(completions / samplesOfPart(ranks, prompts * group)));
+  return { prompts: own, group: Math.ceil(completions / own) };
+}
+
+/** @param of.ranks processes that share a batch: the work is that of the one that has most */
 export function plannedWork(
   config: Config,
   promptTokens: number,
   lengths: LengthTrajectory,
-  adapted: readonly Adapted[] | null = null,
+  of: { adapted?: readonly Adapted[] | undefined; ranks?: number | undefined } = {},
 ): PlannedWork {
-  const { promptsPerStep, stepsPerGeneration, numIterations, numGenerations } = config;
+  const { promptsPerStep, stepsPerGeneration, numIterations, numGenerations, maxCompletionLength } = config;
+  const { adapted = null, ranks = 1 } = of;
   const updatesPerBatch = stepsPerGeneration * numIterations;
   const longestMean = Math.max(lengths.first, lengths.last);
+  const prompts = promptsPerStep * stepsPerGeneration;
+  // Whoever has most is dealt the mean and one more, where others cannot be dealt it.
+  const most = (whole: number, one: number) => Math.min(whole, Math.ceil(whole / ranks) + one);
   return {
     promptTokens,
-    maxNewTokens: config.maxCompletionLength,
-    prompts: promptsPerStep * stepsPerGeneration,
-    group: numGenerations,
-    updateSequences: promptsPerStep * numGenerations,
+    maxNewTokens: maxCompletionLength,
+    ...(ranks === 1 ? { prompts, group: numGenerations } : sampledBy(ranks, prompts, numGenerations)),
+    updateSequences: most(promptsPerStep * numGenerations, 1),
     maxSlots: config.maxSlots ?? DEFAULT_SLOTS,
-    fullestUpdateTokens: fullest(longestMean, promptsPerStep, config),
-    fullestBatchTokens: fullest(longestMean, promptsPerStep * stepsPerGeneration, config),
+    fullestUpdateTokens: most(fullest(longestMean, promptsPerStep, config), maxCompletionLength),
+    fullestBatchTokens: most(fullest(longestMean, prompts, config), maxCompletionLength),
     scoringPasses: (updatesPerBatch > 1 ? 1 : 0) + (config.beta !== 0 ? 1 : 0),
     ...trainedBy(config),
     adapted,
     kvBytes: config.kvBytes,
-    evalProblems: Math.max(config.evalProblems, config.evalSampledProblems),
+    evalProblems: Math.ceil(Math.max(config.evalProblems, config.evalSampledProblems) / ranks),
     evalMaxNewTokens: config.evalMaxNewTokens,
   };
 }

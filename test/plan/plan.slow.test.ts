@@ -169,6 +169,40 @@ describe('time on one A6000 against the numpy roofline of the same model', () =>
   });
 });
 
+describe('several ranks', () => {
+  const first = (ranks: number, changes: ConfigInput = {}) => plan(changes, { ranks }).time!.first.limit;
+
+  test('each decodes its share of the group and trains its share of the tokens', () => {
+    expect([1, 2, 4, 16].map((ranks) => plan({}, { ranks }).memory.kv.slots)).toEqual([16, 8, 4, 1]);
+    const [one, four] = [first(1), first(4)];
+    for (const phase of ['forward', 'backward'] as const) expect(four[phase]).toBeCloseTo(one[phase] / 4, 9);
+    expect(four.optimizer).toBe(one.optimizer);
+    expect(four.prefill).toBe(one.prefill);
+  });
+
+  test('one waits for the longest answer, so more ranks gain less and less', () => {
+    const decode = [1, 2, 4, 16].map((ranks) => first(ranks).decode);
+    expect(decode).toEqual(decode.toSorted((a, b) => b - a));
+    // However few sequences a rank has, it reads all weights for each token.
+    expect(decode[0]! / decode[3]!).toBeLessThan(4);
+    const hours = [1, 4].map((ranks) => plan({}, { ranks }).time!.hours.limit);
+    expect(hours[1]).toBeGreaterThan(hours[0]!);
+  });
+
+  test('many prompts: a rank prefills its share of them', () => {
+    const many = { promptsPerStep: 64, numGenerations: 8 };
+    expect(first(8, many).prefill).toBeCloseTo(first(1, many).prefill / 8, 9);
+  });
+
+  test('with all weights trained each keeps its part of the moments', () => {
+    const moments = (ranks: number) => {
+      const of = plan({ full: true, dtype: 'float32' }, { ranks });
+      return item('always', /moments/, of) - item('always', /base weights/, of);
+    };
+    expect(moments(4)).toBe(moments(1) / 4);
+  });
+});
+
 describe('a run that does not fit', () => {
   test('reports the numbers and the settings with which it does fit', () => {
     const tight = plan({}, { device: host(8e9) });

@@ -10,7 +10,7 @@ function seconds(value: number): string {
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
 }
 
-function deviceLines({ device, model, promptTokens, lengths }: Plan): string[] {
+function deviceLines({ device, ranks, model, promptTokens, lengths }: Plan): string[] {
   const rates =
     device.ceilings === null
       ? []
@@ -19,7 +19,7 @@ function deviceLines({ device, model, promptTokens, lengths }: Plan): string[] {
         ];
   return [
     `model      ${(model.parameters / 1e6).toFixed(1)} M parameters in ${model.dtype}`,
-    `device     ${device.name}, ${gigabytes(device.freeBytes)} available of ${gigabytes(device.totalBytes)}`,
+    `device     ${ranks === 1 ? '' : `${ranks} ranks, each on `}${device.name}, ${gigabytes(device.freeBytes)} available of ${gigabytes(device.totalBytes)}`,
     ...rates,
     `lengths    prompts of ${grouped(promptTokens)} tokens; completions of ${grouped(Math.round(lengths.first))} tokens at the first step, ${grouped(Math.round(lengths.last))} at the last (means before the cap)`,
   ];
@@ -60,7 +60,7 @@ function expectationLines(expected: Plan['device']['expected']): string[] {
   ];
 }
 
-function timeLines({ time, device }: Plan): string[] {
+function timeLines({ time, device, ranks }: Plan): string[] {
   if (time === null) return [];
   const columns: [string, StepTime, 'limit' | 'expected'][] = [
     ['first, limit', time.first, 'limit'],
@@ -78,13 +78,16 @@ function timeLines({ time, device }: Plan): string[] {
     evaluation.count === 0
       ? 'no evaluation'
       : `${count(evaluation.count, 'evaluation')} of ${seconds(evaluation.limit)} s (limit) or ${seconds(evaluation.expected)} s (expected)`;
-  const unit = device.kind === 'cuda' ? 'GPU-hours' : 'hours';
+  const unit = device.kind === 'cuda' ? 'GPU-hours' : ranks === 1 ? 'hours' : 'hours of ranks';
   return [
     '',
     ...table.split('\n'),
     "Limit: what the device's rates allow.",
     ...expectationLines(device.expected),
     `run        ${hours.limit.toPrecision(3)} ${unit} at the limit, ${hours.expected.toPrecision(3)} expected, with ${evaluations}`,
+    ...(ranks === 1
+      ? []
+      : ['Times are those of the rank that samples longest; what ranks send each other is not counted.']),
     ...(device.kind === 'cuda'
       ? ['These GPU figures have not been measured; times and memory are predictions.']
       : []),
