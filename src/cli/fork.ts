@@ -2,18 +2,19 @@
 import type { Command } from 'commander';
 import { onlySettings, TRAIN_CALL, type TrainOptions, type TrainSettings } from '../train';
 import { integer, path, repeatable, required } from './command';
+import { addRanksOptions, trainAmong, type RanksFlags } from './nproc';
 import { layersOf, type RunFlags } from './run-call';
 import { runAndReport } from './train';
 
 /** Options that are shortcuts for settings. */
 const SETTINGS = ['reward', 'seed', 'maxSteps'] as const;
 
-interface ForkFlags extends RunFlags, Pick<TrainSettings, (typeof SETTINGS)[number]> {
+interface ForkFlags extends RunFlags, RanksFlags, Pick<TrainSettings, (typeof SETTINGS)[number]> {
   at?: number;
 }
 
 export function define(command: Command): void {
-  command
+  const settings = command
     .argument('<run>', 'folder of the run')
     .option('--at <step>', 'step of the checkpoint to fork from (required)', integer(0))
     .addOption(repeatable('--set <path=value>', 'change a setting, e.g. --set reward=acc'))
@@ -21,9 +22,13 @@ export function define(command: Command): void {
     .option('--seed <n>', 'seed of the new run', integer(0))
     .option('--max-steps <n>', 'total optimiser updates, including those before the fork', integer(1))
     .option('--trust', 'run the code that the run names (judge, rewards, sampler, sinks)')
-    .option('--out <folder>', 'folder of the new run (default: runs/<date>-<name>)', path)
+    .option('--out <folder>', 'folder of the new run (default: runs/<date>-<name>)', path);
+  addRanksOptions(settings)
     .option('--json', 'print the summary as JSON instead of a table')
-    .action((run: string, flags: ForkFlags) => runAndReport(...forkCall(run, flags), flags.json === true));
+    .action(async (run: string, flags: ForkFlags) => {
+      const call = forkCall(run, flags);
+      await trainAmong(flags, () => runAndReport(...call, flags.json === true));
+    });
 }
 
 /** What `train` is called with for these flags. */

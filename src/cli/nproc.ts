@@ -45,6 +45,28 @@ function freePort(): Promise<number> {
 export const addNprocOption = (command: Command, verb: string): Command =>
   command.option('--nproc <n>', `${verb} with so many processes of this machine (docs/ranks.md)`, integer(1));
 
+export interface RanksFlags {
+  nproc?: number;
+  maxRestarts?: number;
+}
+
+export const addRanksOptions = (command: Command): Command =>
+  addNprocOption(command, 'train').option(
+    '--max-restarts <n>',
+    'with --nproc: when a rank fails, start all again, so many times (default: 0)',
+    integer(0),
+  );
+
+/** Trains in `--nproc` processes, or by `here` in this one. What can be refused should have been. */
+export async function trainAmong(
+  { nproc = 1, maxRestarts }: RanksFlags,
+  here: () => Promise<void>,
+): Promise<void> {
+  if (nproc > 1) process.exitCode = await runRanks(nproc, maxRestarts);
+  else if (maxRestarts !== undefined) throw badUsage('--max-restarts goes with --nproc of 2 or more.');
+  else await here();
+}
+
 const OWN_OPTIONS = ['--nproc', '--max-restarts'];
 
 /** The words of a rank's command line, which are those of this process without its own options. */

@@ -21,7 +21,14 @@ import type { KnownMetrics } from '../base/metric-names';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
 import { addEngineSettings, integer, path, repeatable } from './command';
 import { printableLine } from '../base/printable';
-import { addNprocOption, endWithParent, runRanks, tellFailure, tellFolder } from './nproc';
+import {
+  addRanksOptions,
+  endWithParent,
+  tellFailure,
+  tellFolder,
+  trainAmong,
+  type RanksFlags,
+} from './nproc';
 import { layersOf, resumedRun, type RunFlags, stoppable } from './run-call';
 import { alignTable } from './table';
 import { answersLines, closingLines, summaryTable } from './view/closing';
@@ -36,12 +43,10 @@ const CLOSING_INDENT = ' '.repeat(12);
 /** Options that are shortcuts for settings. */
 const SETTINGS = ['reward', 'adapter', 'full', 'maxSteps', 'seed', 'device', 'dtype', 'threads'] as const;
 
-interface TrainFlags extends RunFlags, Pick<TrainSettings, (typeof SETTINGS)[number]> {
+interface TrainFlags extends RunFlags, RanksFlags, Pick<TrainSettings, (typeof SETTINGS)[number]> {
   preset?: string;
   acceptChanged?: 'reward';
   watch?: boolean;
-  nproc?: number;
-  maxRestarts?: number;
 }
 
 export function define(command: Command): void {
@@ -65,12 +70,7 @@ export function define(command: Command): void {
       .option('--max-steps <n>', 'optimiser updates', integer(1))
       .option('--seed <n>', 'seed of the run', integer(0)),
   );
-  addNprocOption(settings, 'train')
-    .option(
-      '--max-restarts <n>',
-      'with --nproc: when a rank fails, start all again, so many times (default: 0)',
-      integer(0),
-    )
+  addRanksOptions(settings)
     .option('--ignore-plan', 'start even if the plan says that the run will not fit in memory')
     .option('--watch', 'show the run in the browser while it trains (see acoer watch)')
     .option('--json', 'print the summary as JSON instead of a table')
@@ -102,15 +102,8 @@ async function runTrain(configPath: string | undefined, flags: TrainFlags): Prom
     printText(describeConfigMarkdown().trimEnd());
   } else {
     const [settings, options] = trainCall(configPath, flags);
-    const { ignorePlan, nproc = 1, maxRestarts } = flags;
-    if (nproc === 1 && maxRestarts !== undefined)
-      throw badUsage('--max-restarts goes with --nproc of 2 or more.');
-    if (nproc > 1) {
-      // Mistakes are found above, before anything is started.
-      process.exitCode = await runRanks(nproc, maxRestarts);
-      return;
-    }
-    await runAndReport(settings, { ...options, ignorePlan }, flags.json === true, flags.watch === true);
+    const { ignorePlan, json = false, watch = false } = flags;
+    await trainAmong(flags, () => runAndReport(settings, { ...options, ignorePlan }, json, watch));
   }
 }
 

@@ -162,7 +162,7 @@ export function changesForSpeed(config: Config, memory: MemoryPlan, device: Plan
 
 function changeForSlots(config: Config, memory: MemoryPlan, device: PlanDevice): Change[] {
   const { kv } = memory;
-  const wanted = Math.min(config.maxSlots ?? Infinity, config.promptsPerStep * config.numGenerations);
+  const { wantedSlots: wanted } = kv;
   if (kv.slots >= wanted || kv.fullBudgetBytes + memory.phaseBytes.always > KV_CEILING * device.freeBytes) {
     return [];
   }

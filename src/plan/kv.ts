@@ -20,6 +20,8 @@ export interface KvPlan {
   bytesPerToken: number;
   /** Full-length sequences that fit, at most `maxSlots`; 0: not even one, and the engine fails. */
   slots: number;
+  /** Those that a batch has, at most `maxSlots`. */
+  wantedSlots: number;
   /** Size of one full-length sequence. */
   slotBytes: number;
   /** Prefilled prompts waiting for a slot, held in addition to the slots. */
@@ -58,6 +60,7 @@ export function planKv(
     budgetBytes,
     bytesPerToken,
     slots: held === 0 && prompt > 0 ? 0 : slots,
+    wantedSlots: wanted,
     slotBytes: longest * bytesPerToken,
     heldBytes: held * bytesPerToken,
     usedBytes: (slots * longest + held) * bytesPerToken,

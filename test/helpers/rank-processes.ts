@@ -68,9 +68,13 @@ function started(command: string, words: readonly string[], options: SpawnOption
 const SET = Object.entries(SETTINGS).filter(([name]) => name !== 'preset');
 const WORDS = ['--preset', SETTINGS.preset, ...SET.flatMap(([name, value]) => ['--set', `${name}=${value}`])];
 
+/** `acoer ...words` */
+export const startCommand = (words: readonly string[], env: NodeJS.ProcessEnv = {}): Started =>
+  started(process.execPath, [builtCli(), ...words], { env });
+
 /** `acoer train ...words` */
 export const startTrain = (words: readonly string[], env: NodeJS.ProcessEnv = {}): Started =>
-  started(process.execPath, [builtCli(), 'train', ...words], { env });
+  startCommand(['train', ...words], env);
 
 /** A new run with the settings. */
 export const start = (words: readonly string[], env: NodeJS.ProcessEnv = {}): Started =>

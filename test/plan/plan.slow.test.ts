@@ -12,6 +12,7 @@ import {
   planRun,
   readPlannedModel,
   stepTotal,
+  type Plan,
   type PlannedModel,
   type PlanDevice,
   type PlanInput,
@@ -178,6 +179,12 @@ describe('several ranks', () => {
     for (const phase of ['forward', 'backward'] as const) expect(four[phase]).toBeCloseTo(one[phase] / 4, 9);
     expect(four.optimizer).toBe(one.optimizer);
     expect(four.prefill).toBe(one.prefill);
+  });
+
+  test('the cache is advised to grow for the sequences of a rank only', () => {
+    const kvBytes = (of: Plan) => of.changes!.map(({ setting }) => setting).includes('kvBytes');
+    const tight = { kvBytes: 8 * plan().memory.kv.slotBytes + 1e8 };
+    expect([1, 2].map((ranks) => kvBytes(plan(tight, { ranks })))).toEqual([true, false]);
   });
 
   test('one waits for the longest answer, so more ranks gain less and less', () => {

@@ -15,6 +15,7 @@ import {
   killAll,
   lines,
   start,
+  startCommand,
   startLine,
   startRanks,
   startTrain,
@@ -98,6 +99,15 @@ test('--max-restarts: when a rank is killed all start again, and make the run of
   // A run that is there is refused, which another start would not change.
   const refused = startTrain(['--preset', 'tiny', '--out', path(), '--nproc', '2', '--max-restarts', '3']);
   expect([await refused.ended, refused.text()]).toEqual([2, expect.not.stringContaining('start again')]);
+});
+
+test('a run is forked by another number of processes', async () => {
+  const run = await oneProcess();
+  const fork = (name: string, ...words: string[]) =>
+    startCommand(['fork', run, '--at', '4', '--seed', '7', '--out', join(root, name), ...words]);
+  for (const { ended, text } of [fork('fork'), fork('fork-two', '--nproc', '2')])
+    expect([await ended, text()]).toEqual([0, expect.any(String)]);
+  await expectSame(join(root, 'fork-two'), join(root, 'fork'));
 });
 
 test('ranks that a launcher starts again go on with their run', async () => {
