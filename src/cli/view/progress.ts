@@ -40,7 +40,7 @@ function planLines(config: Config): string[] {
   const lines = [
     `reward     ${rewardText(config)}`,
     `each step  ${count(promptsPerStep, 'prompt')} x ${grouped(numGenerations)} completions = ${grouped(perUpdate)}, up to ${grouped(config.maxCompletionLength)} tokens each`,
-    `training   ${count(config.maxSteps, 'step')}, ${config.lossType} loss, rate ${config.learningRate} ${config.lrSchedulerType} after ${warmup} warm-up, LoRA rank ${config.loraRank}, seed ${config.seed}`,
+    `training   ${count(config.maxSteps, 'step')}, ${config.lossType} loss, rate ${config.learningRate} ${config.lrSchedulerType} after ${warmup} warm-up, ${config.full ? 'all weights' : `LoRA rank ${config.loraRank}`}, seed ${config.seed}`,
   ];
   if (stepsPerGeneration * numIterations > 1) {
     const completions = perUpdate * stepsPerGeneration;
