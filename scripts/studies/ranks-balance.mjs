@@ -16,14 +16,13 @@
  *   least           the longest completion, or all of them spread without a gap
  */
 import { createRequire } from 'node:module';
-import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { scriptArguments } from '../lib/arguments.mjs';
+import { lengthsOf, recordedGroups, sharesOf } from '../lib/balance.mjs';
 import { root } from '../lib/study.mjs';
 
 const require = createRequire(import.meta.url);
-const { dealtByLength, ExpectedLengths } = require(join(root, 'dist/grpo/dealing'));
-const { readCompletions } = require(join(root, 'dist/run'));
+const { ExpectedLengths } = require(join(root, 'dist/grpo/dealing'));
 
 const { positionals, values } = scriptArguments(import.meta.url, {
   allowPositionals: true,
@@ -40,23 +39,6 @@ if (positionals.length === 0) {
   process.exit(2);
 }
 
-/** @returns the groups of a run in the order in which they were sampled */
-async function groupsOf(run) {
-  const folder = join(run, 'completions');
-  const groups = new Map();
-  for (const file of readdirSync(folder).sort()) {
-    for (const { step, promptIndex, problemId, level, totalTokens } of await readCompletions(
-      join(folder, file),
-    )) {
-      const key = `${step} ${promptIndex}`;
-      const prompt = { problem: { id: problemId, level } };
-      if (!groups.has(key)) groups.set(key, { prompt, rollouts: [] });
-      groups.get(key).rollouts.push({ totalTokens });
-    }
-  }
-  return [...groups.values()];
-}
-
 /** When the last of `lengths` ends, if each begins in the slot that is free first. */
 function makespan(lengths, size) {
   const free = new Float64Array(size);
@@ -68,24 +50,16 @@ function makespan(lengths, size) {
   return Math.max(...free);
 }
 
-const lengthsOf = ({ rollouts }) => rollouts.map(({ totalTokens }) => totalTokens);
-
 /** Decode steps of one batch, in the order of `WAYS`. */
 function stepsOf(batch, size, expected) {
-  const samples = batch[0].rollouts.length;
-  const means = batch.map(({ prompt }) => expected.of(prompt));
-  const parts = dealtByLength(size, means, samples);
-  const partLengths = ({ place, first, count }) => lengthsOf(batch[place]).slice(first, first + count);
-  const share = batch.length / size;
-  const inOrder = Array.from({ length: size }, (_, rank) =>
-    batch.slice(Math.floor(rank * share), Math.floor((rank + 1) * share)),
-  );
+  const { inOrder, byLength } = sharesOf(batch, size, expected);
   const all = batch.flatMap(lengthsOf);
+  const means = batch.map(({ prompt }) => expected.of(prompt));
   const byExpected = batch.map((_, place) => place).sort((a, b) => means[b] - means[a] || a - b);
   const sum = all.reduce((total, length) => total + length, 0);
   return [
-    Math.max(...inOrder.map((groups) => makespan(groups.flatMap(lengthsOf), slots))),
-    Math.max(...parts.map((own) => makespan(own.flatMap(partLengths), slots))),
+    Math.max(...inOrder.map((own) => makespan(own, slots))),
+    Math.max(...byLength.map((own) => makespan(own, slots))),
     makespan(all, slots * size),
     makespan(
       byExpected.flatMap((place) => lengthsOf(batch[place])),
@@ -102,7 +76,7 @@ function stepsOf(batch, size, expected) {
 const WAYS = ['in order', 'by length', 'a queue', 'a queue, long', 'a queue, known', 'least'];
 
 console.log(['ranks', 'waves', 'batches', ...WAYS].map((name) => name.padStart(15)).join(''));
-const recorded = await Promise.all(positionals.map(groupsOf));
+const recorded = await Promise.all(positionals.map(recordedGroups));
 for (const size of numbers(values.ranks)) {
   for (const waves of numbers(values.waves)) {
     const sums = WAYS.map(() => 0);
