@@ -10,7 +10,7 @@ import { evaluateAll } from './evaluation/run';
 import { evaluationText, fullReport, paperTable3, paperTable4 } from './evaluation/tables';
 import { interruptible } from './interrupt';
 import { addJudgeOptions } from './judge';
-import { addNprocOption, endWithParent, runRanks } from './nproc';
+import { addRanksOptions, endWithParent, inProcesses } from './nproc';
 import { printJsonLine, printText } from './output';
 
 /** Options that have no meaning without a model. */
@@ -37,6 +37,9 @@ function checkFlags(flags: EvalFlags): void {
   if (flags.trust === true && flags.run.length === 0) {
     throw badUsage('--trust is for the judge that a run names; give --run, or remove it.');
   }
+  if (flags.maxRestarts !== undefined && flags.out === undefined) {
+    throw badUsage('--max-restarts goes with --out, where the answers are that need not be given again.');
+  }
   if (samples > 1 && temperatureOf(flags) === 0) {
     throw badUsage(
       `--samples ${samples} at --temperature 0 would give the same answer ${samples} times; set a temperature above 0.`,
@@ -46,10 +49,10 @@ function checkFlags(flags: EvalFlags): void {
 
 async function evalCommand(flags: EvalFlags): Promise<void> {
   checkFlags(flags);
-  if (flags.nproc !== undefined && flags.nproc > 1) {
-    process.exitCode = await runRanks(flags.nproc);
-    return;
-  }
+  await inProcesses(flags, () => evaluateHere(flags));
+}
+
+async function evaluateHere(flags: EvalFlags): Promise<void> {
   endWithParent();
   await interruptible(async (signal) => {
     if (flags.compare !== undefined) {
@@ -138,5 +141,5 @@ export function define(command: Command): void {
     .action(evalCommand);
   addJudgeOptions(command);
   addEngineOptions(command);
-  addNprocOption(command, 'evaluate');
+  addRanksOptions(command, 'evaluate');
 }

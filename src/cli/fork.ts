@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { onlySettings, TRAIN_CALL, type TrainOptions, type TrainSettings } from '../train';
 import { integer, path, repeatable, required } from './command';
-import { addRanksOptions, trainAmong, type RanksFlags } from './nproc';
+import { addRanksOptions, inProcesses, type RanksFlags } from './nproc';
 import { layersOf, type RunFlags } from './run-call';
 import { runAndReport } from './train';
 
@@ -23,11 +23,11 @@ export function define(command: Command): void {
     .option('--max-steps <n>', 'total optimiser updates, including those before the fork', integer(1))
     .option('--trust', 'run the code that the run names (judge, rewards, sampler, sinks)')
     .option('--out <folder>', 'folder of the new run (default: runs/<date>-<name>)', path);
-  addRanksOptions(settings)
+  addRanksOptions(settings, 'train')
     .option('--json', 'print the summary as JSON instead of a table')
     .action(async (run: string, flags: ForkFlags) => {
       const call = forkCall(run, flags);
-      await trainAmong(flags, () => runAndReport(...call, flags.json === true));
+      await inProcesses(flags, () => runAndReport(...call, flags.json === true));
     });
 }
 

@@ -50,15 +50,16 @@ export interface RanksFlags {
   maxRestarts?: number;
 }
 
-export const addRanksOptions = (command: Command): Command =>
-  addNprocOption(command, 'train').option(
+/** @param verb what the processes do */
+export const addRanksOptions = (command: Command, verb: string): Command =>
+  addNprocOption(command, verb).option(
     '--max-restarts <n>',
     'with --nproc: when a rank fails, start all again, so many times (default: 0)',
     integer(0),
   );
 
-/** Trains in `--nproc` processes, or by `here` in this one. What can be refused should have been. */
-export async function trainAmong(
+/** Works in `--nproc` processes, or by `here` in this one. What can be refused should have been. */
+export async function inProcesses(
   { nproc = 1, maxRestarts }: RanksFlags,
   here: () => Promise<void>,
 ): Promise<void> {

@@ -26,7 +26,7 @@ import {
   endWithParent,
   tellFailure,
   tellFolder,
-  trainAmong,
+  inProcesses,
   type RanksFlags,
 } from './nproc';
 import { layersOf, resumedRun, type RunFlags, stoppable } from './run-call';
@@ -70,7 +70,7 @@ export function define(command: Command): void {
       .option('--max-steps <n>', 'optimiser updates', integer(1))
       .option('--seed <n>', 'seed of the run', integer(0)),
   );
-  addRanksOptions(settings)
+  addRanksOptions(settings, 'train')
     .option('--ignore-plan', 'start even if the plan says that the run will not fit in memory')
     .option('--watch', 'show the run in the browser while it trains (see acoer watch)')
     .option('--json', 'print the summary as JSON instead of a table')
@@ -103,7 +103,7 @@ async function runTrain(configPath: string | undefined, flags: TrainFlags): Prom
   } else {
     const [settings, options] = trainCall(configPath, flags);
     const { ignorePlan, json = false, watch = false } = flags;
-    await trainAmong(flags, () => runAndReport(settings, { ...options, ignorePlan }, json, watch));
+    await inProcesses(flags, () => runAndReport(settings, { ...options, ignorePlan }, json, watch));
   }
 }
 

@@ -7,6 +7,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { builtCli, type CommandResult, ended, objects, reached } from '../helpers/cli';
+import { pidOfRank } from '../helpers/proc';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-eval-ranks-'));
 const children = new Set<ChildProcessWithoutNullStreams>();
@@ -162,6 +163,21 @@ describe('acoer eval', () => {
     const { stdout, stderr: again } = await run(...words('broken'), '--nproc', '3');
     expect(again).toContain(`${before} of 40 answers were done earlier`);
     expect(outcome('broken', stdout)).toEqual(expected);
+  });
+
+  test('--max-restarts: when a process is killed all start again, with what has been answered', async () => {
+    const expected = await oneProcess();
+    const { child, end } = start([...words('killed'), '--nproc', '2', '--max-restarts', '1']);
+    const lines = join(root, 'killed', 'base.tiny.jsonl');
+    await reached(child, end, () => existsSync(lines) && readFileSync(lines, 'utf8').includes('\n'));
+    process.kill(pidOfRank(child.pid!, 1), 'SIGKILL');
+    const { code, stdout, stderr } = await end;
+    expect([code, stderr]).toEqual([0, expect.stringMatching(/rank 1 was killed .*: all ranks start again/)]);
+    expect(stderr).toMatch(/\d+ of 40 answers were done earlier/);
+    expect(outcome('killed', stdout)).toEqual(expected);
+    const alone = ['eval', '--model', 'tiny', '--benchmark', 'tiny', '--nproc', '2', '--max-restarts', '1'];
+    const refused = await start(alone).end;
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('goes with --out')]);
   });
 
   test('a mode without a model takes no --nproc', async () => {

@@ -2,8 +2,9 @@
 import type { AnswerPreset } from '../../eval';
 import type { EngineFlags } from '../command';
 import type { JudgeFlags } from '../judge';
+import type { RanksFlags } from '../nproc';
 
-export interface EvalFlags extends EngineFlags, JudgeFlags {
+export interface EvalFlags extends EngineFlags, JudgeFlags, RanksFlags {
   model?: string;
   adapter: string[];
   run: string[];
@@ -24,7 +25,6 @@ export interface EvalFlags extends EngineFlags, JudgeFlags {
   /** Exactly two once checked. */
   compare?: string[];
   json?: boolean;
-  nproc?: number;
 }
 
 /** One answer per problem is decoded greedily; several must be sampled. */
