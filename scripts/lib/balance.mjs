@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { root } from './study.mjs';
 
 const require = createRequire(import.meta.url);
-const { dealtByLength } = require(join(root, 'dist/grpo/dealing'));
+const { dealtByLength } = require(join(root, 'dist/base/dealing'));
 const { readCompletions } = require(join(root, 'dist/run'));
 
 /** @returns the groups of a run with `completionsSteps: 1`, in the order in which they were sampled */

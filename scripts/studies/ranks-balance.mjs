@@ -9,7 +9,7 @@
  * recorded steps as that takes. Lengths are expected from the batches before, as in a run. Needs `npm run build`.
  *
  *   in order        neighbouring groups, the same number for each rank
- *   by length       what acoer does: dealt by expected length, the longest first (src/grpo/dealing.ts)
+ *   by length       what acoer does: dealt by expected length, the longest first (src/base/dealing.ts)
  *   a queue         each rank takes the next part of the batch when a slot is free
  *   a queue, long   the same, parts in the order of expected length
  *   a queue, known  the same, single completions in the order of their true length: a bound
@@ -22,7 +22,7 @@ import { lengthsOf, recordedGroups, sharesOf } from '../lib/balance.mjs';
 import { root } from '../lib/study.mjs';
 
 const require = createRequire(import.meta.url);
-const { ExpectedLengths } = require(join(root, 'dist/grpo/dealing'));
+const { ExpectedLengths } = require(join(root, 'dist/grpo/expected-lengths'));
 
 const { positionals, values } = scriptArguments(import.meta.url, {
   allowPositionals: true,

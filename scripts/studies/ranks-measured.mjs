@@ -18,7 +18,7 @@ import { recordedGroups, sharesOf } from '../lib/balance.mjs';
 import { root } from '../lib/study.mjs';
 
 const require = createRequire(import.meta.url);
-const { ExpectedLengths } = require(join(root, 'dist/grpo/dealing'));
+const { ExpectedLengths } = require(join(root, 'dist/grpo/expected-lengths'));
 const { TINY_MODEL } = require(join(root, 'dist/models'));
 
 const { positionals, values } = scriptArguments(import.meta.url, {

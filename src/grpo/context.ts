@@ -10,7 +10,7 @@ import type { Decoding, Sampler } from '../sampling';
 import type { Tokenizer } from '../tokenizer';
 import { AcoerError, errorMessage } from '../base/errors';
 import { streamSeed } from '../base/rng';
-import type { ExpectedLengths } from './dealing';
+import type { ExpectedLengths } from './expected-lengths';
 import { NOTHING_LEARNT, type LearntLimits, type MemoryLimits } from './memory';
 import type { DataOrder } from './order';
 import type { OpenBatch } from './sample';

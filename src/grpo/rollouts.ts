@@ -17,7 +17,7 @@ import {
 import type { Group, Prompt, Rollout } from '../base/types';
 import { abortable } from '../base/abortable';
 import type { StepContext } from './context';
-import { dealtByLength, type Samples } from './dealing';
+import { dealtByLength, type Samples } from '../base/dealing';
 import { memoryError } from './memory';
 import { generationError, onEveryRank } from './non-finite';
 import { completionName } from './sample';

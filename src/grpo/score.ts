@@ -2,7 +2,7 @@
 import type { Policy, TokenValues } from '../engine/types';
 import { apart, packSequences, runsByTokens, splitPerToken } from '../base/packing';
 import { updatesPerGeneration, type ScoreContext } from './context';
-import { dealtByTokens } from './dealing';
+import { dealtByTokens } from '../base/dealing';
 import { checkTokens, onEveryRank } from './non-finite';
 import { sampleName, type Sample } from './sample';
 

@@ -7,7 +7,7 @@ import { gatherWeights, isSharded } from '../ranks/shards';
 import { lossPass, type PassOptions, type SampleResult } from './loss';
 import { memoryError } from './memory';
 import { joinPerToken, runsByTokens, splitPerToken, type Run } from '../base/packing';
-import { dealtByTokens } from './dealing';
+import { dealtByTokens } from '../base/dealing';
 import { gradientNonFinite, NonFiniteError, onEveryRank, type NonFinite } from './non-finite';
 import { sampleName, type OpenBatch, type Sample } from './sample';
 import { scheduleFactor } from './schedule';

@@ -25,7 +25,7 @@ import {
   gpuProductSeconds,
   type PassSeconds,
 } from './gpu-time';
-import { dealtByLength } from '../grpo/dealing';
+import { dealtByLength } from '../base/dealing';
 import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
 import { trainedParameters } from './workload';
 import { keptLayers, type MemoryInput, type MemoryPlan } from './memory';

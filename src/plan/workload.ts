@@ -4,7 +4,7 @@ import { DEFAULT_SLOTS } from '../engine/types';
 import { adaptedEverywhere, pairParameters, parameterCount, type Adapted, type ModelShape } from './cost';
 import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
 import { maximum, sum } from '../base/statistics';
-import { samplesOfPart } from '../grpo/dealing';
+import { samplesOfPart } from '../base/dealing';
 
 /** What training itself demands, whether its sequences are sampled or given. */
 export interface TrainingWork {

@@ -14,7 +14,7 @@ import type { Identity } from './state';
 import { closeInputs, type Inputs } from './inputs';
 import type { Life } from '../life/life';
 import type { TrainOpening } from './opening';
-import { ExpectedLengths } from '../grpo/dealing';
+import { ExpectedLengths } from '../grpo/expected-lengths';
 import { MemoryLimits } from '../grpo/memory';
 import { DataOrder } from '../grpo/order';
 import type { TrainOptions } from './options';

@@ -1,6 +1,7 @@
 import { runTokens } from '../../src/base/packing';
 import { shuffledIndices, streamSeed } from '../../src/base/rng';
-import { dealtByLength, dealtByTokens, ExpectedLengths } from '../../src/grpo/dealing';
+import { dealtByLength, dealtByTokens } from '../../src/base/dealing';
+import { ExpectedLengths } from '../../src/grpo/expected-lengths';
 import type { Group } from '../../src/base/types';
 
 const run = (tokens: number) => [{ promptIds: new Int32Array(1), completionIds: new Int32Array(tokens - 1) }];
