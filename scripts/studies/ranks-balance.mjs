@@ -18,7 +18,7 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { scriptArguments } from '../lib/arguments.mjs';
-import { lengthsOf, recordedGroups, sharesOf } from '../lib/balance.mjs';
+import { lengthsOf, recordedGroups, sharesOf } from '../ranks/balance.mjs';
 import { root } from '../lib/study.mjs';
 
 const require = createRequire(import.meta.url);

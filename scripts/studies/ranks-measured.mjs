@@ -14,11 +14,12 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { scriptArguments } from '../lib/arguments.mjs';
-import { recordedGroups, sharesOf } from '../lib/balance.mjs';
+import { recordedGroups, sharesOf } from '../ranks/balance.mjs';
 import { root } from '../lib/study.mjs';
 
 const require = createRequire(import.meta.url);
 const { ExpectedLengths } = require(join(root, 'dist/grpo/expected-lengths'));
+const { quantile } = require(join(root, 'dist/base/statistics'));
 const { TINY_MODEL } = require(join(root, 'dist/models'));
 
 const { positionals, values } = scriptArguments(import.meta.url, {
@@ -38,7 +39,7 @@ const RANKS = 2;
 const PROMPT_TOKENS = 40;
 const slots = Number(values.slots);
 
-const worker = fileURLToPath(new URL('../lib/decode-lengths.mjs', import.meta.url));
+const worker = fileURLToPath(new URL('../ranks/decode-lengths.mjs', import.meta.url));
 const words = [values.model, values.dtype, String(slots), String(PROMPT_TOKENS)];
 const ranks = Array.from({ length: RANKS }, () => fork(worker, words));
 await Promise.all(ranks.map((rank) => once(rank, 'message')));
@@ -53,7 +54,6 @@ const decode = (shares) =>
     }),
   );
 
-const quantile = (sorted, q) => sorted[Math.round(q * (sorted.length - 1))];
 const seconds = (ms) => (ms / 1000).toFixed(2);
 
 const groups = await recordedGroups(positionals[0]);
@@ -79,7 +79,6 @@ for (let at = 0; at + count <= groups.length && ratios.length < Number(values.ba
     `batch of ${batch.length * batch[0].rollouts.length}: in order ${times.get(inOrder).map(seconds).join(' and ')} s, by length ${times.get(byLength).map(seconds).join(' and ')} s: ${(plain / dealt).toFixed(3)}x`,
   );
 }
-const sorted = ratios.toSorted((a, b) => a - b);
-const [low, median, high] = [0.25, 0.5, 0.75].map((q) => quantile(sorted, q).toFixed(3));
+const [low, median, high] = [0.25, 0.5, 0.75].map((q) => quantile(ratios, q).toFixed(3));
 console.log(`${ratios.length} batches: ${median}x (quartiles ${low} to ${high})`);
 for (const rank of ranks) rank.kill();

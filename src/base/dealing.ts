@@ -35,6 +35,10 @@ export interface Samples {
   count: number;
 }
 
+/** Of what the prompts of a batch have in the order of their samples, the part that a rank was dealt, in its order. */
+export const dealtOf = <Item>(hand: readonly Samples[], all: readonly (readonly Item[])[]): Item[] =>
+  hand.flatMap(({ place, first, count }) => all[place]!.slice(first, first + count));
+
 /** Parts of a batch for each rank: enough for it to be dealt evenly, few enough for prompts to be read few times. */
 const PARTS_PER_RANK = 8;
 

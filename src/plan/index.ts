@@ -70,6 +70,7 @@ function* planning({ config: asked, model, device: whole, ...given }: PlanInput)
   const freeBytes = availableUnder(asked.memoryLimitBytes, whole, model);
   const device = { ...whole, freeBytes };
   const promptTokens = given.promptTokens ?? asked.maxPromptLength ?? DEFAULT_PROMPT_TOKENS;
+  const { ranks = 1 } = given;
   const lengthsOf = (c: Config): LengthTrajectory =>
     given.lengths ?? defaultTrajectory(c.maxCompletionLength);
   const inputOf = (c: Config) => ({
@@ -78,7 +79,7 @@ function* planning({ config: asked, model, device: whole, ...given }: PlanInput)
     kind: device.kind,
     work: plannedWork(c, promptTokens, lengthsOf(c), given),
     availableBytes: device.freeBytes,
-    ranks: given.ranks,
+    ranks,
   });
   const predict = (c: Config): MemoryPlan => planMemory(inputOf(c));
   const config = cutToFit(asked, freeBytes, predict);
@@ -88,7 +89,7 @@ function* planning({ config: asked, model, device: whole, ...given }: PlanInput)
   return {
     model: { parameters: parameterCount(model.shape), dtype: plannedDtype(config, model) },
     device,
-    ranks: given.ranks ?? 1,
+    ranks,
     promptTokens,
     lengths,
     memory,

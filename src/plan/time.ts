@@ -25,7 +25,7 @@ import {
   gpuProductSeconds,
   type PassSeconds,
 } from './gpu-time';
-import { dealtByLength } from '../base/dealing';
+import { dealtByLength, dealtOf } from '../base/dealing';
 import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
 import { trainedParameters } from './workload';
 import { keptLayers, type MemoryInput, type MemoryPlan } from './memory';
@@ -65,6 +65,7 @@ export interface RunTime {
 
 export interface TimeInput extends MemoryInput {
   config: Config;
+  ranks: number;
   device: PlanDevice;
   lengths: LengthTrajectory;
   memory: MemoryPlan;
@@ -211,35 +212,39 @@ function* decodeSeconds(
 }
 
 /** Of the completions of groups of `group`, those of the rank that samples the longest one, in its order. */
-function slowestShare(ranks: number, lengths: readonly number[], group: number): number[] {
+function slowestShare(ranks: number, lengths: readonly number[], group: number): readonly number[] {
+  if (ranks === 1) return lengths;
   const groups = Array.from({ length: lengths.length / group }, (_, i) =>
     lengths.slice(i * group, (i + 1) * group),
   );
-  const hands = dealtByLength(ranks, groups.map(mean), group).map((hand) =>
-    hand.flatMap(({ place, first, count }) => groups[place]!.slice(first, first + count)),
-  );
+  const hands = dealtByLength(ranks, groups.map(mean), group).map((hand) => dealtOf(hand, groups));
   const longest = maximum(lengths);
   return hands.find((hand) => hand.includes(longest))!;
 }
 
+/** Lengths of completions that stand for an update's, each for `scale` of them. */
+interface DrawnStep {
+  all: readonly number[];
+  /** Those of the rank that samples longest. */
+  sampled: readonly number[];
+  scale: number;
+}
+
 /**
- * Seconds of one update (`promptsPerStep` groups): `scale` times what completions of these lengths take. Several ranks
- * share them; what they send each other is not counted.
+ * Seconds of one update (`promptsPerStep` groups). Several ranks share it; what they send each other is not counted.
  */
 function* stepSeconds(
   input: TimeInput,
-  lengths: readonly number[],
-  scale: number,
+  { all, sampled, scale }: DrawnStep,
   clock: Clock,
 ): Generator<void, StepSeconds> {
-  const { config, model, work, memory, ranks = 1 } = input;
-  const sequences = lengths.map((length) => ({
+  const { config, model, work, memory, ranks } = input;
+  const sequences = all.map((length) => ({
     tokens: work.promptTokens + length,
     completionTokens: length,
   }));
   const training = trainingSeconds(input, sequences, clock);
   yield;
-  const sampled = ranks === 1 ? lengths : slowestShare(ranks, lengths, config.numGenerations);
   const decode = yield* decodeSeconds(input, sampled, memory.kv.slots, clock.decodeStep);
   const trained = trainedParameters(model.shape, work);
   // A batch is generated and scored once for `numIterations` passes over it.
@@ -271,9 +276,10 @@ function* timeAt(input: TimeInput, meanLength: number, clocks: Both<Clock>): Gen
   for (let draw = 0; draw < draws; draw++) {
     const lengths = drawLengths(meanLength, { ...part, cap, draw });
     tokens += sum(lengths);
+    const step = { all: lengths, sampled: slowestShare(input.ranks, lengths, part.group), scale };
     steps.push({
-      limit: yield* stepSeconds(input, lengths, scale, clocks.limit),
-      expected: yield* stepSeconds(input, lengths, scale, clocks.expected),
+      limit: yield* stepSeconds(input, step, clocks.limit),
+      expected: yield* stepSeconds(input, step, clocks.expected),
     });
   }
   return { meanTokens: tokens / (draws * part.prompts * part.group), ...meanOf(steps) };
@@ -291,7 +297,7 @@ function* evaluationTime(input: TimeInput, clocks: Both<Clock>): Generator<void,
     cap: config.evalMaxNewTokens,
     draw: 0,
   });
-  const drawn = all.filter((_, i) => i % (input.ranks ?? 1) === 0);
+  const drawn = all.filter((_, i) => i % input.ranks === 0);
   const { slots } = memory.evaluationKv!;
   const limit = scale * (yield* decodeSeconds(input, drawn, slots, clocks.limit.decodeStep));
   const expected = scale * (yield* decodeSeconds(input, drawn, slots, clocks.expected.decodeStep));
@@ -313,9 +319,7 @@ export function* planTime(input: TimeInput): Generator<void, RunTime | null> {
   const overall = { meanTokens: mean(points.map((point) => point.meanTokens)), ...meanOf(points) };
   const evaluation = yield* evaluationTime(input, clocks);
   const hours = (kind: keyof Both<unknown>): number =>
-    ((input.ranks ?? 1) *
-      (config.maxSteps * stepTotal(overall[kind]) + evaluation.count * evaluation[kind])) /
-    3600;
+    (input.ranks * (config.maxSteps * stepTotal(overall[kind]) + evaluation.count * evaluation[kind])) / 3600;
   return {
     first: points[0]!,
     last: points[POINTS - 1]!,

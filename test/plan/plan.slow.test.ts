@@ -201,6 +201,14 @@ describe('several ranks', () => {
     expect(first(8, many).prefill).toBeCloseTo(first(1, many).prefill / 8, 9);
   });
 
+  test('of a large batch only a part is drawn, in smaller groups', () => {
+    const large = { promptsPerStep: 1, numGenerations: 10_000 };
+    const [one, three] = [first(1, large), first(3, large)];
+    // So many that a third of them takes about a third of the time, in as many slots.
+    expect(three.decode / one.decode).toBeGreaterThan(0.3);
+    expect(three.decode / one.decode).toBeLessThan(0.37);
+  });
+
   test('with all weights trained each keeps its part of the moments', () => {
     const moments = (ranks: number) => {
       const of = plan({ full: true, dtype: 'float32' }, { ranks });

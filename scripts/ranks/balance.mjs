@@ -2,10 +2,10 @@
 import { createRequire } from 'node:module';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { root } from './study.mjs';
+import { root } from '../lib/study.mjs';
 
 const require = createRequire(import.meta.url);
-const { dealtByLength } = require(join(root, 'dist/base/dealing'));
+const { dealtByLength, dealtOf } = require(join(root, 'dist/base/dealing'));
 const { readCompletions } = require(join(root, 'dist/run'));
 
 /** @returns the groups of a run with `completionsSteps: 1`, in the order in which they were sampled */
@@ -36,8 +36,6 @@ export function sharesOf(batch, size, expected) {
     inOrder: Array.from({ length: size }, (_, rank) =>
       batch.slice(Math.floor(rank * share), Math.floor((rank + 1) * share)).flatMap(lengthsOf),
     ),
-    byLength: parts.map((own) =>
-      own.flatMap(({ place, first, count }) => lengthsOf(batch[place]).slice(first, first + count)),
-    ),
+    byLength: parts.map((hand) => dealtOf(hand, batch.map(lengthsOf))),
   };
 }

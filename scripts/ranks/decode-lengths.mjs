@@ -1,7 +1,7 @@
 /** A process of scripts/studies/ranks-measured.mjs: decodes completions of given lengths, and tells how long it took. */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { root } from './study.mjs';
+import { root } from '../lib/study.mjs';
 
 const require = createRequire(import.meta.url);
 const { createEngine } = require(join(root, 'dist'));
