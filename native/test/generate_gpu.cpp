@@ -58,14 +58,14 @@ void checkMostlyEqual(const Generated& got, const Generated& want, size_t atMost
   ACOER_CHECK(different <= atMostDifferent);
 }
 
-void checkDecodesLikeTensorOps(const ModelSpec& spec, bool severalPolicies) {
+void checkDecodesLikeTensorOps(const ModelSpec& spec) {
   const auto model = modelWithKernels(spec, at::kFloat, 3);
   const auto adapter = strongAdapter(model, 5), other = strongAdapter(model, 7);
   const auto full = changedCopy(model, 6);
-  std::vector<const Policy*> policies{nullptr, adapter.get()};
-  if (severalPolicies) policies.insert(policies.end(), {full.get(), other.get()});
   std::vector<GenerateRequest> requests;
-  for (const Policy* policy : policies) {
+  for (const Policy* policy :
+       {static_cast<const Policy*>(nullptr), static_cast<const Policy*>(adapter.get()),
+        static_cast<const Policy*>(full.get()), static_cast<const Policy*>(other.get())}) {
     const auto varied = variedRequests(model->spec, policy);
     requests.insert(requests.end(), varied.begin(), varied.end());
   }
@@ -85,8 +85,9 @@ void checkDecodesLikeTensorOps(const ModelSpec& spec, bool severalPolicies) {
 }
 
 ACOER_TEST(gpu_kernels_decode_like_tensor_ops) {
-  checkDecodesLikeTensorOps(smallSpec(), true);
-  for (const ModelSpec& spec : {qwen2Spec(), yarnSpec()}) checkDecodesLikeTensorOps(spec, false);
+  for (const ModelSpec& spec : {smallSpec(), qwen2Spec(), yarnSpec()}) {
+    checkDecodesLikeTensorOps(spec);
+  }
 }
 
 // A test of the tests: two wrong kernels show.
