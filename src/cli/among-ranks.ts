@@ -16,7 +16,7 @@ export interface CommandRanks {
 }
 
 /** Flags that say where a process computes and what it prints, not what comes out. */
-const OWN = new Set(['device', 'threads', 'slots', 'out', 'json', 'nproc', 'maxRestarts']);
+const OWN = new Set(['device', 'threads', 'slots', 'out', 'json', 'nproc']);
 
 /** Ends `stop` when another process is lost or is asked to end, and tells the others when this one is. */
 function follow({ joined }: RankProcess, phase: string, signal: AbortSignal, stop: AbortController): void {
