@@ -101,12 +101,19 @@ test('--max-restarts: when a rank is killed all start again, and make the run of
   expect([await refused.ended, refused.text()]).toEqual([2, expect.not.stringContaining('start again')]);
 });
 
-test('a run is forked by another number of processes', async () => {
+test('a run is forked by another number of processes, which start again when one is killed', async () => {
   const run = await oneProcess();
   const fork = (name: string, ...words: string[]) =>
     startCommand(['fork', run, '--at', '4', '--seed', '7', '--out', join(root, name), ...words]);
-  for (const { ended, text } of [fork('fork'), fork('fork-two', '--nproc', '2')])
-    expect([await ended, text()]).toEqual([0, expect.any(String)]);
+  const alone = fork('fork');
+  expect([await alone.ended, alone.text()]).toEqual([0, expect.any(String)]);
+  const two = fork('fork-two', '--nproc', '2', '--max-restarts', '1');
+  await untilStep(join(root, 'fork-two'), 6, two);
+  process.kill(pidOfRank(two.child.pid!, 1), 'SIGKILL');
+  expect([await two.ended, two.text()]).toEqual([
+    0,
+    expect.stringMatching(/all ranks start again and go on with \S*fork-two \(restart 1 of 1\)/),
+  ]);
   await expectSame(join(root, 'fork-two'), join(root, 'fork'));
 });
 
