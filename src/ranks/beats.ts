@@ -235,7 +235,8 @@ export class Beats {
       return `; last at step ${doing.step}, ${doing.phase}`;
     } catch {
       // Its first beat was sent before the first step, and the next comes a second later.
-      return this.doing === null ? '; last seen joining' : `; last at step ${this.doing.step} or before`;
+      if (this.doing === null) return '; last seen joining';
+      return `; last at step ${this.doing.step}, ${this.doing.phase} or before`;
     }
   }
 

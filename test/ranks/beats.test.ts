@@ -38,13 +38,13 @@ test('a rank whose beat stays the same is lost after the time-out, and another i
   );
 });
 
-test('where a rank had told nothing yet, the step of the one that misses it is named', async () => {
+test('where a rank had told nothing yet, where the one is that misses it is named', async () => {
   const { beats } = beatsOf(false);
   beats.at({ step: 2, phase: 'sample' });
   const lost = beats.neighbourLost(2);
   await pass(4);
   expect((await lost).message).toBe(
-    'Rank 2 (host a, pid 102) has ended without a word; last at step 2 or before.',
+    'Rank 2 (host a, pid 102) has ended without a word; last at step 2, sample or before.',
   );
 });
 
