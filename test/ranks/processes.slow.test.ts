@@ -108,7 +108,7 @@ test('a run is forked by another number of processes, which start again when one
   const alone = fork('fork');
   expect([await alone.ended, alone.text()]).toEqual([0, expect.any(String)]);
   const two = fork('fork-two', '--nproc', '2', '--max-restarts', '1');
-  await untilStep(join(root, 'fork-two'), 6, two);
+  await untilStep(join(root, 'fork-two'), 5, two);
   process.kill(pidOfRank(two.child.pid!, 1), 'SIGKILL');
   expect([await two.ended, two.text()]).toEqual([
     0,
