@@ -87,7 +87,11 @@ export const METRIC_GROUPS = {
     learning_rate: trl('rate', 'Learning rate of this update.'),
     loss: trl('loss', 'The loss that was differentiated, including the KL term.'),
     grad_norm: trl('norm', 'Norm of the gradient before it is clipped to maxGradNorm.'),
-    entropy: trl(NATS, 'Mean entropy of the next-token distribution over the tokens in the loss.'),
+    entropy: trl(
+      NATS,
+      'Mean entropy of the next-token distribution over the tokens in the loss whose entropy is known.',
+      'the loss has such tokens: those trained on, and those skipped if the sampler gives entropies',
+    ),
     kl: trl(NATS, "Mean estimate of the policy's divergence from the base model.", '`beta` above 0'),
     update_applied: own('0 or 1', '0: the step was skipped because a number was not finite.'),
     micro_batches: own(COUNT, 'Number of forward and backward passes that the update was split into.'),

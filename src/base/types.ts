@@ -64,8 +64,10 @@ export interface Outside {
 }
 
 /** One sampled completion with its verdict. */
-export interface Rollout extends Thinking, Outside, Omit<GeneratedSequence, 'request'> {
+export interface Rollout extends Thinking, Outside, Omit<GeneratedSequence, 'request' | 'entropies'> {
   prompt: Prompt;
+  /** null: the sampler does not know them. */
+  entropies: Float64Array | null;
   text: string;
   totalTokens: number;
   verdict: Verdict;

@@ -237,7 +237,7 @@ export function updateMetrics(context: LoopContext, update: UpdateResult): Known
   metrics.loss = update.loss;
   if (Number.isFinite(update.gradNorm)) metrics.grad_norm = update.gradNorm;
   const tokens = Math.max(1, update.tokens);
-  metrics.entropy = update.entropySum / tokens;
+  if (update.entropyTokens > 0) metrics.entropy = update.entropySum / update.entropyTokens;
   if (context.config.beta !== 0) metrics.kl = update.klSum / tokens;
   Object.assign(metrics, lossMetrics(context, update), importanceMetrics(context, update));
   // Old log-probs are scored without dropout, like the sampler's; a training pass may have dropout.

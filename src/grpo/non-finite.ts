@@ -2,7 +2,7 @@
 import type { SamplerPlace } from '../engine/errors';
 import type { GeneratedSequence, GenerateRequest } from '../engine/types';
 import { AcoerError, errorCode } from '../base/errors';
-import type { Group } from '../base/types';
+import type { Group, Rollout } from '../base/types';
 import type { Ranks } from '../ranks';
 import { unrewarded, type BatchRewards, type GroupOutline, type Sample, type SampledPrompt } from './sample';
 
@@ -78,7 +78,8 @@ export async function onEveryRank<T>(ranks: Ranks, what: string, work: () => Pro
 const placeOf = ({ promptIndex, sample }: Sample) => ({ promptIndex, sample });
 
 /** A sampled completion; `request` is the place of its prompt. */
-export type Ended = Pick<GeneratedSequence, 'request' | 'sample' | 'ids' | 'logprobs' | 'entropies'>;
+export type Ended = Pick<GeneratedSequence, 'request'> &
+  Pick<Rollout, 'sample' | 'ids' | 'logprobs' | 'entropies'>;
 
 /** NOT_FINITE from the sampler as a NonFiniteError; any other error unchanged. */
 export function generationError(

@@ -131,7 +131,7 @@ function copiedRollout(rollout: Rollout, prompt: Prompt): Rollout {
     prompt,
     ids: ids.slice(),
     logprobs: logprobs.slice(),
-    entropies: entropies.slice(),
+    entropies: entropies?.slice() ?? null,
     verdict: { ...verdict },
   };
 }

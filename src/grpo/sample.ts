@@ -9,8 +9,8 @@ export interface Sample extends Tokens {
   sample: number;
   /** [T] the sampler's. */
   sampledLogprobs: Float64Array;
-  /** [T] the sampler's. */
-  entropies: Float64Array;
+  /** [T] the sampler's; null: it does not know them. */
+  entropies: Float64Array | null;
   /** The weighted sum of all rewards. */
   reward: number;
   advantage: number;

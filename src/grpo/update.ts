@@ -33,6 +33,8 @@ export interface UpdateResult {
   learningRate: number;
   klSum: number;
   entropySum: number;
+  /** The tokens that `entropySum` is over: those of `tokens` whose entropy is known. */
+  entropyTokens: number;
   /** Unmasked completion tokens in the slice. */
   tokens: number;
   samples: readonly Sample[];
@@ -157,8 +159,8 @@ export function sliceSamples(config: Config, { samples }: OpenBatch, slice: numb
 }
 
 function emptyResult(samples: readonly Sample[], learningRate: number, rank: number): UpdateResult {
-  const sum = (values: Float64Array) => values.reduce((total, value) => total + value, 0);
-  // The first rank counts the entropy of the samples that no rank trains on.
+  const sum = (values: Float64Array | null) => values?.reduce((total, value) => total + value, 0) ?? 0;
+  // Samples that no rank trains on have the entropies that the sampler knows; the first rank counts them.
   const skipped = rank === 0 ? samples.filter((sample) => sample.skipped && !sample.masked) : [];
   return {
     loss: 0,
@@ -168,6 +170,7 @@ function emptyResult(samples: readonly Sample[], learningRate: number, rank: num
     learningRate,
     klSum: 0,
     entropySum: skipped.reduce((total, { entropies }) => total + sum(entropies), 0),
+    entropyTokens: unmaskedTokens(samples.filter((sample) => !sample.skipped || sample.entropies !== null)),
     tokens: unmaskedTokens(samples),
     samples,
     results: new Map(),

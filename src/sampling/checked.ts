@@ -36,9 +36,9 @@ const isTyped = (value: unknown, type: 'Int32Array' | 'Float64Array'): boolean =
   // Not instanceof: arrays of native code and of other realms are instances of another constructor.
   ArrayBuffer.isView(value) && Object.prototype.toString.call(value) === `[object ${type}]`;
 
-/** What is wrong with ids, log-probs and entropies, or null. */
+/** What is wrong with ids, log-probs and entropies, which may be unknown, or null. */
 function faultOfTokens(
-  { ids, logprobs, entropies }: SampledCompletion,
+  { ids, logprobs, entropies: known }: SampledCompletion,
   vocabSize: number,
   maxNewTokens: number,
 ): string | null {
@@ -46,6 +46,7 @@ function faultOfTokens(
   if (ids.length > maxNewTokens) return `it has ${ids.length} ids, and ${maxNewTokens} were the most wanted`;
   const outside = ids.findIndex((id) => id < 0 || id >= vocabSize);
   if (outside >= 0) return `its id ${outside} is ${ids[outside]}, and the vocabulary has ${vocabSize} tokens`;
+  const entropies = known ?? new Float64Array(ids.length);
   for (const [name, values] of [
     ['log-probs', logprobs],
     ['entropies', entropies],
@@ -186,13 +187,14 @@ class Border {
     return 'its finish is "cancelled", and nobody has cancelled it';
   }
 
-  /** With text and counts, which the sampler may leave out and otherwise must have from the ids. */
+  /** With what the sampler may leave out: entropies, and text and counts, which must be those of the ids. */
   private measured(completion: SampledCompletion, thinkOpened: boolean): Completion {
     const { tokenizer } = this.border;
     const { ids } = completion;
     const text = tokenizer.decode(ids, { skipSpecial: true });
     const counts = measureCompletion(ids, tokenizer, thinkOpened);
-    const { scripted, ...given } = completion;
+    const { scripted, ...handed } = completion;
+    const given = { ...handed, entropies: handed.entropies ?? null };
     if (scripted === true) {
       const written = Object.entries(given).filter(([, value]) => value !== undefined);
       return { text, ...counts, ...(Object.fromEntries(written) as typeof given) };

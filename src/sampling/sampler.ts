@@ -35,15 +35,20 @@ export interface SampleSettings extends Pick<CallOptions, 'signal'> {
   onProgress?: (progress: SampleProgress) => void;
 }
 
-export interface Completion extends Thinking, Required<Outside>, Omit<GeneratedSequence, 'request'> {
+export interface Completion
+  extends Thinking, Required<Outside>, Omit<GeneratedSequence, 'request' | 'entropies'> {
   /** Index of its prompt in the list. */
   prompt: number;
+  /** null: the sampler does not know them. */
+  entropies: Float64Array | null;
   text: string;
 }
 
-/** What a sampler hands in: text and counts may be left out, and are then made from the ids. */
-export type SampledCompletion = Omit<Completion, 'text' | keyof Thinking | keyof Outside> &
-  Partial<Pick<Completion, 'text' | keyof Thinking | keyof Outside>> & {
+type LeftOut = 'text' | 'entropies' | keyof Thinking | keyof Outside;
+
+/** What a sampler hands in: text and counts may be left out, and are then made from the ids; so may entropies. */
+export type SampledCompletion = Omit<Completion, LeftOut> &
+  Partial<Pick<Completion, LeftOut>> & {
     /** Text and counts are written by hand, not what the ids say: for examples and tests of rewards. */
     scripted?: boolean;
   };

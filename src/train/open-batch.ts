@@ -16,12 +16,12 @@ const NUMBERS = {
   skipped: 'skipped',
 } as const;
 
-/** The arrays of a sample, each with its own length; null where one was not computed. */
+/** The arrays of a sample, each with its own length; null where one is not known or was not computed. */
 const ARRAYS = {
   prompt_ids: { field: 'promptIds', type: Int32Array, optional: false },
   completion_ids: { field: 'completionIds', type: Int32Array, optional: false },
   logprobs: { field: 'sampledLogprobs', type: Float64Array, optional: false },
-  entropies: { field: 'entropies', type: Float64Array, optional: false },
+  entropies: { field: 'entropies', type: Float64Array, optional: true },
   old_logprobs: { field: 'oldLogprobs', type: Float64Array, optional: true },
   ref_logprobs: { field: 'refLogprobs', type: Float64Array, optional: true },
 } as const;

@@ -45,6 +45,7 @@ function updateOf(samples: Sample[], result: (i: number) => Partial<SampleResult
     learningRate: 1e-3,
     klSum: 0,
     entropySum: 12,
+    entropyTokens: tokens,
     tokens,
     samples,
     results,
@@ -80,6 +81,13 @@ test('the sampling gap is over trained tokens, entropy over all unmasked ones', 
   expect(metrics['sampling/sampling_logp_difference/max']).toBeCloseTo(0.25, 12);
   expect(metrics.entropy).toBeCloseTo(12 / 8, 12);
   expect(metrics.skipped_sequences).toBe(2);
+});
+
+test('entropy is over the tokens whose entropy is known, and left out when there are none', () => {
+  const update = updateOf([sampleOf(3, false, false), sampleOf(5, false, true)], () => ({}));
+  expect(updateMetrics(contextOf({}), { ...update, entropyTokens: 3 }).entropy).toBeCloseTo(12 / 3, 12);
+  const none = { ...update, entropySum: 0, entropyTokens: 0 };
+  expect(updateMetrics(contextOf({}), none)).not.toHaveProperty('entropy');
 });
 
 test('with dropout the gap is left out unless old log-probs were scored', () => {

@@ -118,12 +118,12 @@ function configOf(c: Case): Config {
 /** The tokens of highest entropy, as an update picks them. */
 function keptOf({ topEntropyQuantile }: Config, samples: readonly Sample[]) {
   if (topEntropyQuantile === 1) return null;
-  const counted = samples.filter((sample) => !sample.masked).map((sample) => sample.entropies);
+  const counted = samples.filter((sample) => !sample.masked).map((sample) => sample.entropies!);
   const threshold = entropyThreshold(
     Float64Array.from(counted.flatMap((own) => [...own])),
     topEntropyQuantile,
   );
-  return new Map(samples.map((s) => [s, Uint8Array.from(s.entropies, (e) => Number(e >= threshold))]));
+  return new Map(samples.map((s) => [s, Uint8Array.from(s.entropies!, (e) => Number(e >= threshold))]));
 }
 
 function computed(c: Case) {

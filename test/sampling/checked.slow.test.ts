@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { GenerateCallOptions, GeneratedSequence, GenerateRequest } from '../../src/engine/types';
 import { evaluate } from '../../src/eval';
+import { readMetrics } from '../../src/run';
 import type { Completion, Sampler } from '../../src/sampling';
 import { train, type SamplerMaker } from '../../src/train';
 import { FakeEngine, FakeModel } from '../helpers/fake-engine';
@@ -77,6 +78,38 @@ test('written completions may have another text and other counts than their ids'
   expect([...seen]).toEqual(['<think>a</think> b, 3, 2']);
 });
 
+/** The first step's metrics, and the entropies that the engine gave for each prompt. */
+async function firstStep(given: object, changes: Given) {
+  const entropies: number[][] = [];
+  const sampler = bending((completion, on) => {
+    (entropies[completion.prompt] ??= []).push(...completion.entropies!);
+    on({ ...completion, ...given });
+  });
+  const out = join(root, `entropies-${runs++}`);
+  await run(sampler, { maxSteps: 1, formatWeight: 0, ...changes, out });
+  return { metrics: readMetrics(join(out, 'metrics.jsonl'))[0]!, entropies };
+}
+
+/** The group of the first prompt has no advantages, and is skipped. */
+const firstSkipped: Given['reward'] = ({ sample }, group) => (group.prompt.index === 0 ? 1 : sample);
+
+test.each([[null], [undefined]])('entropies of %s: the update is the same, its entropy of trained tokens', async (entropies) => {
+  const known = await firstStep({}, { reward: firstSkipped });
+  const unknown = await firstStep({ entropies }, { reward: firstSkipped });
+  expect(known.metrics.skipped_sequences).toBe(4);
+  const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  expect(known.metrics.entropy).toBeCloseTo(mean(known.entropies.flat()), 12);
+  expect(unknown.metrics.entropy).toBeCloseTo(mean(known.entropies[1]!), 12);
+  for (const name of ['loss', 'grad_norm', 'reward', 'sampling/sampling_logp_difference/mean'] as const)
+    expect(unknown.metrics[name]).toBe(known.metrics[name]);
+}); // prettier-ignore
+
+test('entropies unknown and every completion skipped: the line has no entropy', async () => {
+  const { metrics } = await firstStep({ entropies: null }, { reward: () => 1 });
+  expect(metrics).toMatchObject({ skipped_sequences: 8, grad_norm: 0 });
+  expect(metrics).not.toHaveProperty('entropy');
+});
+
 const WRONG: [string, (completion: Completion) => object, RegExp][] = [
   ['a written text of another kind', () => ({ scripted: true, text: 5 }), /its text must be a string, not 5/],
   [
@@ -99,9 +132,9 @@ const WRONG: [string, (completion: Completion) => object, RegExp][] = [
   ['no log-probs', () => ({ logprobs: undefined }), /log-probs must be a Float64Array, not undefined/],
   ['a list of log-probs', (c) => ({ logprobs: [...c.logprobs] }), /must be a Float64Array, not a list of/],
   ['float32', (c) => ({ logprobs: Float32Array.from(c.logprobs) }), /not a Float32Array of/],
-  ['no entropies', () => ({ entropies: undefined }), /entropies must be a Float64Array/],
-  ['entropies one short', (c) => ({ entropies: c.entropies.slice(1) }), /entropies for/],
-  ['entropies below 0', (c) => ({ entropies: c.entropies.map(() => -1) }), /entropy at token 0 is -1/],
+  ['a list of entropies', (c) => ({ entropies: [...c.entropies!] }), /entropies must be a Float64Array/],
+  ['entropies one short', (c) => ({ entropies: c.entropies!.slice(1) }), /entropies for/],
+  ['entropies below 0', (c) => ({ entropies: c.entropies!.map(() => -1) }), /entropy at token 0 is -1/],
   [
     'no ids',
     () => ({ ids: new Int32Array(0), logprobs: new Float64Array(0), entropies: new Float64Array(0) }),

@@ -81,7 +81,7 @@ describe('a reward that writes into what it is given', () => {
     rollout.verdict.correct = !rollout.verdict.correct;
     rollout.ids.fill(0);
     rollout.logprobs.fill(NaN);
-    rollout.entropies.fill(NaN);
+    rollout.entropies!.fill(NaN);
     rollout.prompt.ids.fill(0);
     rollout.prompt.problem.gold = 'changed';
     Object.assign(rollout, { totalTokens: 1, thinkingTokens: 1, format: true, finish: 'stop', text: '' });
