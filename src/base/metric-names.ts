@@ -119,6 +119,16 @@ export const METRIC_GROUPS = {
       'the log-probs of the sampling weights were computed without dropout',
     ),
     'sampling/sampling_logp_difference/max': trl('nats', 'Largest of these differences.', 'as for its mean'),
+    'sampling/mismatch_kl': own(
+      NATS,
+      "Mean estimate (k3) of the sampler's divergence from the trainer over these tokens; 0 when they agree.",
+      'as for these differences',
+    ),
+    'sampling/ratio_outside': own(
+      FRACTION,
+      'Trained tokens (completions, in sequence modes) whose weight the bounds of the importance correction changed.',
+      CORRECTED,
+    ),
   },
   Completions: {
     'completions/mean_length': trl(TOKENS, 'Mean length of the completions.'),

@@ -1,6 +1,6 @@
 /** One line of metrics.jsonl: TRL's metrics by TRL's names, ours under acoer/, accuracy/, thinking/, ... */
 import type { MemoryReport } from '../engine/types';
-import type { SequenceMeasures } from '../losses';
+import { isOutside, type SequenceMeasures } from '../losses';
 import { AcoerError, errorMessage } from '../base/errors';
 import { isReservedMetric, type KnownMetrics, type MetricWriter } from '../base/metric-names';
 import type { Group, Rollout, StepMetrics } from '../base/types';
@@ -196,24 +196,51 @@ function importanceMetrics({ config }: LoopContext, { samples, results }: Update
   };
 }
 
+/** Ratios of trainer to sampler before the bounds: one per token, or the whole completion's. */
+function rawRatios(mode: string, trainer: Float64Array, { sampledLogprobs }: Sample): Float64Array {
+  const gaps = trainer.map((logprob, t) => logprob - sampledLogprobs[t]!);
+  if (!mode.startsWith('sequence')) return gaps.map(Math.exp);
+  return Float64Array.of(Math.exp(gaps.reduce((sum, gap) => sum + gap, 0)));
+}
+
+/** The share of the ratios, per trained token or completion, that the bounds of the correction changed. */
+function ratiosOutside({ config }: LoopContext, { samples, results }: UpdateResult): KnownMetrics {
+  const {
+    importanceSamplingCorrection: mode,
+    importanceSamplingClipMin: min,
+    importanceSamplingClipMax: max,
+  } = config;
+  if (mode === null) return {};
+  const ratios = samples.flatMap((sample) => {
+    const result = sample.masked ? undefined : results.get(sample);
+    if (result === undefined || result.logprobs.length === 0) return [];
+    return [...rawRatios(mode, sample.oldLogprobs ?? result.logprobs, sample)];
+  });
+  if (ratios.length === 0) return {};
+  const outside = ratios.filter((ratio) => isOutside(ratio, { min, max }));
+  return { 'sampling/ratio_outside': outside.length / ratios.length };
+}
+
 /**
- * Absolute difference between the sampler's log-probs and the trainer's, over the trained tokens. `trainer`
- * gives the log-probs made with the weights that sampled, or null for a sample that was not measured.
+ * How far the sampler's log-probs are from the trainer's, over the trained tokens: the absolute difference, and k3,
+ * an estimate of KL(sampler || trainer). `trainer` gives the log-probs made with the weights that sampled, or null for a
+ * sample that was not measured.
  */
 function samplingGap(
   samples: readonly Sample[],
   trainer: (sample: Sample) => Float64Array | null,
 ): KnownMetrics {
-  let total = 0;
-  let largest = 0;
-  let tokens = 0;
+  let [total, largest, divergence, tokens] = [0, 0, 0, 0];
   for (const sample of samples) {
     const logprobs = trainer(sample);
     if (logprobs === null) continue;
     for (let t = 0; t < logprobs.length; t++) {
-      const gap = Math.abs(logprobs[t]! - sample.sampledLogprobs[t]!);
+      const difference = logprobs[t]! - sample.sampledLogprobs[t]!;
+      const gap = Math.abs(difference);
       total += gap;
       if (gap > largest) largest = gap;
+      // exp(d) - d - 1, exact for the small differences of rounding.
+      divergence += Math.expm1(difference) - difference;
     }
     tokens += logprobs.length;
   }
@@ -221,6 +248,7 @@ function samplingGap(
   return {
     'sampling/sampling_logp_difference/mean': total / tokens,
     'sampling/sampling_logp_difference/max': largest,
+    'sampling/mismatch_kl': divergence / tokens,
   };
 }
 
@@ -239,7 +267,8 @@ export function updateMetrics(context: LoopContext, update: UpdateResult): Known
   const tokens = Math.max(1, update.tokens);
   if (update.entropyTokens > 0) metrics.entropy = update.entropySum / update.entropyTokens;
   if (context.config.beta !== 0) metrics.kl = update.klSum / tokens;
-  Object.assign(metrics, lossMetrics(context, update), importanceMetrics(context, update));
+  Object.assign(metrics, lossMetrics(context, update));
+  Object.assign(metrics, importanceMetrics(context, update), ratiosOutside(context, update));
   // Old log-probs are scored without dropout, like the sampler's; a training pass may have dropout.
   const ofPass = (sample: Sample) =>
     context.config.loraDropout > 0 ? undefined : update.results.get(sample)?.logprobs;

@@ -19,6 +19,12 @@ export interface ImportanceCorrection {
   max: number | null;
 }
 
+export type RatioBounds = Pick<ImportanceCorrection, 'min' | 'max'>;
+
+/** Whether a ratio of trainer to sampler is one that the bounds change. */
+export const isOutside = (ratio: number, { min, max }: RatioBounds): boolean =>
+  ratio < (min ?? 0) || ratio > (max ?? Infinity);
+
 interface Tokens {
   /** [B + 1] */
   offsets: Int32Array;
@@ -39,7 +45,7 @@ export function importanceWeights(
   const [low, high] = [min ?? 0, max ?? Infinity];
   const bounded = mode.endsWith('truncate')
     ? (ratio: number) => Math.min(Math.max(ratio, low), high)
-    : (ratio: number) => (ratio < low || ratio > high ? 0 : ratio);
+    : (ratio: number) => (isOutside(ratio, { min, max }) ? 0 : ratio);
   const weights = new Float64Array(mask.length).fill(1);
   for (let b = 0; b + 1 < offsets.length; b++) {
     const [from, to] = [offsets[b]!, offsets[b + 1]!];

@@ -7,7 +7,7 @@ import { isRecord } from '../base/json';
 import { findLoss, isBuiltInLoss, listLosses } from './registry';
 import type { LossBatch, LossDefinition, LossResult, LossSettings } from './types';
 
-export { entropyThreshold, importanceWeights, isOnPolicy } from './corrections';
+export { entropyThreshold, importanceWeights, isOnPolicy, isOutside } from './corrections';
 export { listLosses, registerLoss } from './registry';
 export { sumOverTokens } from './tokens';
 export type { TokenLoss } from './tokens';

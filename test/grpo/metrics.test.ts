@@ -83,6 +83,42 @@ test('the sampling gap is over trained tokens, entropy over all unmasked ones', 
   expect(metrics.skipped_sequences).toBe(2);
 });
 
+test('mismatch_kl is the mean of ratio - 1 - log(ratio) over trained tokens', () => {
+  const ratios = [1, 0.5, 3];
+  const trained = { ...sampleOf(3, false, false), sampledLogprobs: new Float64Array(3).fill(Math.log(0.1)) };
+  const logprobs = Float64Array.from(ratios, (ratio) => Math.log(0.1 * ratio));
+  const update = updateOf([trained, sampleOf(5, false, true)], () => ({ logprobs }));
+  const expected = (0 + (0.5 - 1 + Math.LN2) + (3 - 1 - Math.log(3))) / 3;
+  expect(updateMetrics(contextOf({}), update)['sampling/mismatch_kl']).toBeCloseTo(expected, 12);
+});
+
+describe('ratio_outside', () => {
+  // The ratios of trainer to sampler, per completion.
+  const ratios = [[1, 0.4, 2.5], [1, 1.5, 2]];
+  const update = (masked: boolean) =>
+    updateOf(
+      ratios.map((own, i) => sampleOf(own.length, masked && i === 1, false)),
+      (i) => ({ logprobs: Float64Array.from(ratios[i]!, (ratio) => Math.log(ratio) - 1) }),
+    );
+  const shareOf = (settings: object, masked = false) =>
+    updateMetrics(contextOf(settings), update(masked))['sampling/ratio_outside'];
+  const bounds = { importanceSamplingClipMin: 0.5, importanceSamplingClipMax: 2.2 };
+
+  test.each(['token_truncate', 'token_mask'])('of tokens with %s', (importanceSamplingCorrection) => {
+    expect(shareOf({ importanceSamplingCorrection, ...bounds })).toBeCloseTo(2 / 6, 12);
+    expect(shareOf({ importanceSamplingCorrection, ...bounds }, true)).toBeCloseTo(2 / 3, 12);
+    expect(shareOf({ importanceSamplingCorrection, importanceSamplingClipMax: 2.6 })).toBe(0);
+  });
+
+  test.each(['sequence_truncate', 'sequence_mask'])('of completions with %s', (importanceSamplingCorrection) => {
+    // Their ratios are 1 and 3.
+    expect(shareOf({ importanceSamplingCorrection, ...bounds })).toBe(1 / 2);
+    expect(shareOf({ importanceSamplingCorrection, ...bounds }, true)).toBe(0);
+  });
+
+  test('is absent without a correction', () => expect(shareOf({})).toBeUndefined());
+}); // prettier-ignore
+
 test('entropy is over the tokens whose entropy is known, and left out when there are none', () => {
   const update = updateOf([sampleOf(3, false, false), sampleOf(5, false, true)], () => ({}));
   expect(updateMetrics(contextOf({}), { ...update, entropyTokens: 3 }).entropy).toBeCloseTo(12 / 3, 12);
