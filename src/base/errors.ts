@@ -17,6 +17,7 @@ export type AcoerErrorCode =
   | 'RANKS_DIVERGED' // the processes of the run have other weights: exit 1
   | 'REWARD_FAILED' // a user's reward threw, timed out or returned an invalid value: exit 1
   | 'SAMPLER_FAILED' // a sampler of the user's threw, or gave a wrong completion: exit 1
+  | 'SAMPLER_LOST' // no server that samples for the run can be reached: exit 75, to be resumed
   | 'LOSS_FAILED' // a loss of the user's threw, or gave wrong numbers: exit 1
   | 'JUDGE_FAILED' // a user's judge threw, timed out or returned an invalid value: exit 1
   | 'HUB' // a model or dataset could not be fetched from the Hugging Face hub: exit 2
@@ -122,8 +123,10 @@ const USAGE_CODES = new Set([
 ]);
 
 /** The exit code of a command that failed with `error`. */
-export function exitCodeFor(error: unknown): 1 | 2 | 130 {
+export function exitCodeFor(error: unknown): 1 | 2 | 75 | 130 {
   const code = errorCode(error);
   if (code === 'INTERRUPTED') return 130;
+  // EX_TEMPFAIL: to be tried again.
+  if (code === 'SAMPLER_LOST') return 75;
   return code !== undefined && USAGE_CODES.has(code) ? 2 : 1;
 }

@@ -129,6 +129,11 @@ export const METRIC_GROUPS = {
       'Trained tokens (completions, in sequence modes) whose weight the bounds of the importance correction changed.',
       CORRECTED,
     ),
+    'sampling/retries': own(
+      COUNT,
+      'Requests that the sampler had to make again.',
+      'steps that generate, with a sampler that counts them',
+    ),
   },
   Completions: {
     'completions/mean_length': trl(TOKENS, 'Mean length of the completions.'),

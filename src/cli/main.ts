@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * The `acoer` command line. Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed, 2
- * bad usage or input, 130 interrupted. A command's module is loaded only when the command is used.
+ * bad usage or input, 75 no server samples, 130 interrupted. A command's module is loaded only when it is used.
  */
 import './needs-node';
 import './early-signals';

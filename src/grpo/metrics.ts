@@ -276,6 +276,12 @@ export function updateMetrics(context: LoopContext, update: UpdateResult): Known
   return { ...metrics, ...samplingGap(update.samples, ofTrainer) };
 }
 
+/** Requests that the samplers of all ranks had to make again; nothing if none counts them. */
+function retryMetrics(shares: readonly SampledShare[]): KnownMetrics {
+  const counted = shares.flatMap(({ retries }) => retries ?? []);
+  return counted.length === 0 ? {} : { 'sampling/retries': counted.reduce((sum, count) => sum + count, 0) };
+}
+
 /**
  * Wall time in seconds under time/, and memory in bytes under memory/.
  * @param generated the batch, if this step made it
@@ -296,6 +302,7 @@ export function costMetrics(
     'time/score': seconds(score),
     'time/train': seconds(train),
     'time/optimizer': seconds(optimizer),
+    ...retryMetrics(generated?.shares ?? []),
     ...memoryMetrics(memory),
     'memory/micro_batch_tokens': context.memory.microBatchTokens,
     'memory/max_slots': context.memory.maxSlots,

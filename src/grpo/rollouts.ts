@@ -28,6 +28,8 @@ export interface SampledShare {
   /** Sampled tokens. */
   newTokens: number;
   elapsedMs: number;
+  /** Requests that the sampler had to make again; absent: it does not count them. */
+  retries?: number;
 }
 
 export interface SampledGroups {
@@ -107,7 +109,7 @@ export async function sampleGroups(
     rollouts[rollout.sample] = { ...rollout, prompt };
   }
   lengths.observe(groups);
-  return { groups, shares: shares.map(({ newTokens, elapsedMs }) => ({ newTokens, elapsedMs })) };
+  return { groups, shares: shares.map(({ placed: _, ...share }) => share) };
 }
 
 /** Completions of this rank as they end, each at the place of its key, so that none can take another's reward. */
@@ -200,7 +202,7 @@ async function sampleParts(
   };
   const nameOf = (part: number, sample: number) => completionName(parts[part]!.prompt, sample);
   const border = { tokenizer, vocabSize: model.info.vocabSize, nameOf };
-  const { newTokens } = await sampleChecked(sampler, asked, settings, border, onCompletion).catch(
+  const { newTokens, retries } = await sampleChecked(sampler, asked, settings, border, onCompletion).catch(
     (error: unknown) => {
       const requests = asked.map((prompt) => requestOf(prompt, settings, policy));
       throw samplingError(error, context, parts, requests, ended);
@@ -212,5 +214,6 @@ async function sampleParts(
     throw new AcoerError('CANCELLED', 'Generation ended before every completion was sampled.');
   }
   const placed = all.map(({ part, rollout }) => ({ place: parts[part]!.place, rollout }));
-  return { placed, newTokens, elapsedMs: performance.now() - started };
+  const elapsedMs = performance.now() - started;
+  return { placed, newTokens, elapsedMs, ...(retries !== undefined && { retries }) };
 }

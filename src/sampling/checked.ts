@@ -6,7 +6,6 @@ import { abortable } from '../base/abortable';
 import { shownValue } from '../base/border';
 import { AcoerError, errorCode, errorMessage } from '../base/errors';
 import { isRecord } from '../base/json';
-import type { GenerateStats } from '../engine/types';
 import { measureCompletion, type Tokenizer } from '../tokenizer';
 import type { SampleProgress } from './progress';
 import {
@@ -16,6 +15,7 @@ import {
   type SamplePrompt,
   type Sampler,
   type SampleSettings,
+  type SampleStats,
 } from './sampler';
 
 /** What completions are checked against. */
@@ -220,23 +220,60 @@ class Border {
   }
 }
 
+/** Errors whose sentence says already that it is the sampler which has failed. */
+const SAID_BY_SAMPLER: readonly string[] = ['SAMPLER_FAILED', 'SAMPLER_LOST'];
+/** The same while it opens, when its settings and files are looked at, too. */
+const SAID_WHILE_OPENING = [...SAID_BY_SAMPLER, 'BAD_CONFIG', 'BAD_INPUT', 'INTERRUPTED'];
+
+const isSaid = (error: unknown, codes: readonly string[]): boolean => codes.includes(errorCode(error) ?? '');
+
 /** Errors of the port's own contract; the others are faults of the sampler. */
 function isExpected(error: unknown, signal: AbortSignal | undefined): boolean {
-  return signal?.aborted === true || ['OUT_OF_MEMORY', 'NOT_FINITE'].includes(errorCode(error) ?? '');
+  if (signal?.aborted === true || isSaid(error, SAID_BY_SAMPLER)) return true;
+  return ['OUT_OF_MEMORY', 'NOT_FINITE'].includes(errorCode(error) ?? '');
 }
 
-function checkedStats(stats: unknown): GenerateStats {
-  const newTokens = isRecord(stats) ? stats['newTokens'] : undefined;
-  if (Number.isSafeInteger(newTokens) && (newTokens as number) >= 0) return stats as GenerateStats;
-  throw failed(
-    `The sampler's promise resolved to ${shownValue(stats)}, not to statistics with newTokens, the number of sampled tokens.`,
-  );
+const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+
+function checkedStats(stats: unknown): SampleStats {
+  const { newTokens, retries }: Record<string, unknown> = isRecord(stats) ? stats : {};
+  if (!isCount(newTokens)) {
+    throw failed(
+      `The sampler's promise resolved to ${shownValue(stats)}, not to statistics with newTokens, the number of sampled tokens.`,
+    );
+  }
+  if (retries !== undefined && !isCount(retries)) {
+    throw failed(
+      `The sampler's statistics have ${shownValue(retries)} as retries, which must be a number of requests.`,
+    );
+  }
+  return stats as SampleStats;
+}
+
+/** Lets a sampler of the user's open what it works with. @throws SAMPLER_FAILED when it throws what is not of the port */
+export async function openSampler(sampler: Sampler, signal?: AbortSignal): Promise<void> {
+  const open = async () => sampler.open?.(signal);
+  try {
+    await abortable(open(), signal);
+  } catch (error) {
+    if (signal?.aborted === true || isSaid(error, SAID_WHILE_OPENING)) throw error;
+    throw failed(`The sampler failed to open: ${errorMessage(error)}`, error);
+  }
+}
+
+/** Lets a sampler of the user's free what it has opened. @param warn what to do with the sentence of a failure */
+export async function disposeSampler(sampler: Sampler, warn: (message: string) => void): Promise<void> {
+  try {
+    await sampler.dispose?.();
+  } catch (error) {
+    warn(`The sampler failed to close: ${errorMessage(error)}`);
+  }
 }
 
 /** Tells a sampler of the user's that the weights have moved. @throws SAMPLER_FAILED when it throws */
 export async function follow(sampler: Sampler, policyVersion: number, signal?: AbortSignal): Promise<void> {
   try {
-    const work = Promise.resolve(sampler.follow(policyVersion));
+    const work = Promise.resolve(sampler.follow(policyVersion, signal));
     await (sampler instanceof EngineSampler ? work : abortable(work, signal));
   } catch (error) {
     if (sampler instanceof EngineSampler || isExpected(error, signal)) throw error;
@@ -257,7 +294,7 @@ export async function sampleChecked(
   settings: SampleSettings,
   border: SamplingBorder,
   onCompletion: (completion: Completion) => void,
-): Promise<GenerateStats> {
+): Promise<SampleStats> {
   const own = sampler instanceof EngineSampler;
   const checks = new Border(prompts, settings, border, own);
   const { signal, onProgress } = settings;
@@ -291,5 +328,5 @@ export async function sampleChecked(
   const first = fault as { error: unknown } | null;
   if (first !== null) throw first.error;
   checks.assertComplete();
-  return own ? (stats as GenerateStats) : checkedStats(stats);
+  return own ? (stats as SampleStats) : checkedStats(stats);
 }

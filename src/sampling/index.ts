@@ -1,4 +1,4 @@
-export { follow, sampleChecked, type SamplingBorder } from './checked';
+export { disposeSampler, follow, openSampler, sampleChecked, type SamplingBorder } from './checked';
 export { DEFAULT_SLOTS, generateFitting, SlotLimit, untilItFits } from './fitting';
 export { DecodeTracker, type Decoding, type InFlight, type SampleProgress } from './progress';
 export {
@@ -9,5 +9,6 @@ export {
   type SamplePrompt,
   type Sampler,
   type SampleSettings,
+  type SampleStats,
 } from './sampler';
 export { type Piece, windows } from './windows';

@@ -53,6 +53,14 @@ export type SampledCompletion = Omit<Completion, LeftOut> &
     scripted?: boolean;
   };
 
+/** What a sampler says at the end of a call. */
+export interface SampleStats {
+  /** Sampled tokens. */
+  newTokens: number;
+  /** Requests to a server that had to be made again; absent: not counted. */
+  retries?: number;
+}
+
 /** Each completion is checked as it arrives; SAMPLER_FAILED ends the run, naming the completion and its fault. */
 export interface Sampler {
   /**
@@ -69,9 +77,13 @@ export interface Sampler {
     prompts: readonly SamplePrompt[],
     settings: SampleSettings,
     onCompletion: (completion: SampledCompletion) => void,
-  ): Promise<GenerateStats>;
+  ): Promise<SampleStats>;
   /** Called before sampling; a sampler with its own copy of the weights fetches them for a new version. */
-  follow(policyVersion: number): Promise<void>;
+  follow(policyVersion: number, signal?: AbortSignal): Promise<void>;
+  /** Called once, when weights and state are loaded and before anything is sampled. */
+  open?(signal?: AbortSignal): Promise<void>;
+  /** Called once, when the run ends. */
+  dispose?(): Promise<void>;
 }
 
 /** The engine's request for a prompt. */

@@ -10,7 +10,7 @@ import type { Config } from '../config';
 import { gatherMoment } from '../ranks/shards';
 import { compareWeights, shareWeights } from '../ranks/weights';
 import { evaluatePolicy, evaluationContext, type EvaluationContext } from './evaluation';
-import { nextOrder } from './lead';
+import { nextOrder, openSamplers } from './lead';
 import { openModel, type OpenedModel } from './opened';
 import { GRPO, type TrainAsked } from './opening';
 import type { TrainOptions } from './options';
@@ -79,6 +79,8 @@ export class Follower {
       } else if (order.do === 'share') {
         await steps?.return();
         await shareWeights(ranks, policy, order.moments);
+      } else if (order.do === 'open') {
+        await this.watchdog.phase('loading', () => openSamplers(loop, this.halt.waiting));
       } else if (order.do === 'start') {
         steps = trainSteps(loop, order.position, { signal: this.halt.step });
       } else {

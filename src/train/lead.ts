@@ -12,12 +12,15 @@ import type { EvalPhase, RunSummary } from '../life/events';
 import type { Ranks } from '../ranks';
 import { gatherMoment, isSharded, MOMENTS } from '../ranks/shards';
 import { compareWeights, shareWeights } from '../ranks/weights';
+import { openSampler } from '../sampling';
 import { optimizerFile, type StoredCheckpoint, type StoredPolicy } from '../run';
 
 /** What all ranks do next. */
 export type Order =
   /** Take the weights of rank 0, and the moments of its optimiser if it has made a step. */
   | { do: 'share'; moments: boolean }
+  /** Let the sampler open what it works with. */
+  | { do: 'open' }
   /** Begin the loop, or begin it again elsewhere. */
   | { do: 'start'; position: LoopPosition }
   | { do: 'step' }
@@ -32,6 +35,11 @@ export type Order =
 /** Every rank learns what comes next. @param order on rank 0 */
 export const nextOrder = (ranks: Ranks, order?: Order): Promise<Order> =>
   ranks.fromFirst('what comes next', () => Promise.resolve(order!));
+
+/** The samplers of all ranks open together, so that all know when one of them fails. */
+export async function openSamplers({ ranks, sampler }: LoopContext, signal: AbortSignal): Promise<void> {
+  await ranks.gather('opening the sampler', () => openSampler(sampler, signal));
+}
 
 /** Rank 0's part. With a single rank it does nothing. */
 export class Lead {
@@ -74,6 +82,12 @@ export class Lead {
     await nextOrder(ranks, { do: 'share', moments: optimizer !== null });
     await this.inner?.return();
     await shareWeights(ranks, policy, optimizer !== null, optimizer ?? undefined);
+  }
+
+  /** Every rank's sampler opens. */
+  async open(signal: AbortSignal): Promise<void> {
+    if (this.part !== null) await nextOrder(this.loop.ranks, { do: 'open' });
+    await openSamplers(this.loop, signal);
   }
 
   /** What checkpoints hold of the policy: of the moments what all ranks have. */

@@ -6,7 +6,7 @@ import { loadTrained, scheduleOf, type Loaded } from '../life/policy';
 import { resolveLoss } from '../losses';
 import { assertFits, promptLimit, type Plan, planRunPaced, type PlannedModel } from '../plan';
 import { Ranks, type ProcessGroup } from '../ranks';
-import { EngineSampler } from '../sampling';
+import { disposeSampler, EngineSampler } from '../sampling';
 import type { LoopContext } from '../grpo/context';
 import type { TrainEvent } from '../life/events';
 import { checkModel } from './identity';
@@ -76,7 +76,7 @@ interface OpenModelOptions extends Pick<TrainOptions, 'engine' | 'signal' | 'ign
   /** The processes that train together. Default: this one alone. */
   processes?: ProcessGroup | undefined;
   openEngine?: (() => Promise<Engine>) | undefined;
-  /** Called with one sentence when a memory limit is lowered. */
+  /** Called with one sentence when a memory limit is lowered, or a sampler fails to close. */
   warn?: (message: string) => void;
 }
 
@@ -104,6 +104,8 @@ export async function openModel(
       const reference = await openReference(loaded.model, config);
       if (reference !== null) opened.push(reference);
       const loop = loopContext(config, inputs, { ...loaded, reference, watch: watchdog }, options);
+      const warn = options.warn ?? (() => undefined);
+      opened.push({ dispose: () => disposeSampler(loop.sampler, warn) });
       watchdog.loaded(loaded.engine, loaded.model, loop.sampler);
       return { loop, plan, identity: { ...inputs.identity, model: fingerprints } };
     },

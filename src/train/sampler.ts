@@ -55,6 +55,8 @@ function bound(make: SamplerMaker, params: Readonly<Record<string, unknown>>): B
       throw new AcoerError('SAMPLER_FAILED', `sampler() failed: ${errorMessage(cause)}`, { cause });
     }
     needMethods('what sampler() returns', sampler, ['sample', 'follow']);
+    const more = (['open', 'dispose'] as const).filter((name) => sampler[name] !== undefined);
+    needMethods('what sampler() returns', sampler, more);
     return sampler;
   };
 }

@@ -218,6 +218,7 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
     const { path } = this.run.directory;
     const resume = `acoer train --resume ${path}`;
     if (code === 'WRITE_FAILED') return `once the disk can be written: ${resume}`;
+    if (code === 'SAMPLER_LOST') return `once a server can be reached: ${resume}`;
     if (code !== 'OUT_OF_MEMORY') return null;
     return `with more memory: ${resume}; under other settings: ${forkCommand(path, this.step)} --set ...`;
   }
@@ -231,6 +232,7 @@ export async function startWork(run: Opened, lead: Lead): Promise<GrpoWork> {
   const state = await watchdog.phase('loading', async () => {
     const restored = await startState(run, run.loop);
     await lead.share(checkpoint);
+    await lead.open(run.halt.waiting);
     return restored;
   });
   if (checkpoint !== null) noteCheckpoint(checkpoint, engine, warn);

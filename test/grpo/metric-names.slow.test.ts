@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ConfigInput } from '../../src/config';
 import { createEngine } from '../../src/engine/engine';
-import { train } from '../../src/train';
+import { train, type SamplerMaker } from '../../src/train';
 import { isKnownMetric, METRIC_FAMILIES, METRICS, type KnownMetrics } from '../../src/base/metric-names';
 import { monitorMetrics } from '../../src/monitor';
 import { registerReward } from '../../src/rewards/registry';
@@ -48,6 +48,7 @@ const RUNS: Readonly<Record<string, ConfigInput>> = {
   'an answer in no completion': { maxCompletionLength: 4, maxSteps: 1 },
 };
 
+const RETRIES = 'a sampler that counts retries';
 const SUPERVISED = 'a supervised run';
 const RANKS = 'two ranks';
 
@@ -60,6 +61,14 @@ beforeAll(async () => {
     await (await train({ model: 'tiny', ...small, ...config }, { out })).result();
     written.set(name, readMetrics(join(out, 'metrics.jsonl')));
   }
+  const counted = join(root, 'retries');
+  const sampler: SamplerMaker = ({ engineSampler }) => ({
+    follow: (version) => engineSampler.follow(version),
+    sample: async (...given) => ({ ...(await engineSampler.sample(...given)), retries: 0 }),
+  });
+  const none = { evalProblems: 0, evalSampledProblems: 0, completionsSteps: 0, saveSteps: 0, maxSteps: 1 };
+  await (await train({ model: 'tiny', ...none }, { out: counted, sampler })).result();
+  written.set(RETRIES, readMetrics(join(counted, 'metrics.jsonl')));
   const out = join(root, 'supervised');
   const dataset = [1, 2, 3].map((i) => ({ prompt: `${i}+1=`, completion: `${i + 1}` }));
   await sft({ model: 'tiny', epochs: 1, evalExamples: 1 }, { dataset, out });

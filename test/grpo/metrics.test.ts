@@ -1,8 +1,10 @@
 import type { MetricName } from '../../src/base/metric-names';
 import { resolveConfig } from '../../src/config';
 import type { Sample } from '../../src/grpo/sample';
+import type { MemoryReport } from '../../src/engine/types';
+import type { GenerationBatch } from '../../src/grpo/batch';
 import type { LoopContext } from '../../src/grpo/context';
-import { updateMetrics } from '../../src/grpo/metrics';
+import { costMetrics, updateMetrics } from '../../src/grpo/metrics';
 import type { SampleResult } from '../../src/grpo/loss';
 import type { UpdateResult } from '../../src/grpo/update';
 import { resolveLoss } from '../../src/losses';
@@ -125,6 +127,22 @@ test('entropy is over the tokens whose entropy is known, and left out when there
   const none = { ...update, entropySum: 0, entropyTokens: 0 };
   expect(updateMetrics(contextOf({}), none)).not.toHaveProperty('entropy');
 });
+
+test('retries are summed over the ranks that count them', () => {
+  const memory = { deviceTotalBytes: 0, peakTensorBytes: null } as MemoryReport;
+  const context = { ...contextOf({}), memory: {} } as LoopContext;
+  const update = updateOf([], () => ({}));
+  const retries = (counts: (number | undefined)[] | null) => {
+    const shares = counts?.map((count) => ({ newTokens: 1, elapsedMs: 1, ...(count !== undefined && { retries: count }) }));
+    const timesMs = { generate: 1, reward: 0, score: 0 };
+    const generated = shares ? ({ shares, timesMs } as unknown as GenerationBatch) : null;
+    return costMetrics(context, generated, update, memory)['sampling/retries'];
+  };
+  expect(retries([2, undefined, 3])).toBe(5);
+  expect(retries([0])).toBe(0);
+  expect(retries([undefined])).toBeUndefined();
+  expect(retries(null)).toBeUndefined();
+}); // prettier-ignore
 
 test('with dropout the gap is left out unless old log-probs were scored', () => {
   const fresh = updateOf([sampleOf(3, false, false)], () => ({}));

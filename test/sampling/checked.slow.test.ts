@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { GenerateCallOptions, GeneratedSequence, GenerateRequest } from '../../src/engine/types';
+import { exitCodeFor } from '../../src/base/errors';
 import { evaluate } from '../../src/eval';
 import { readMetrics } from '../../src/run';
 import type { Completion, Sampler } from '../../src/sampling';
@@ -234,6 +235,99 @@ test('the cause is kept; a failure to follow the weights, and statistics that ar
     sample: async (...given) => void (await engineSampler.sample(...given)) as never,
   });
   await expect(run(silent)).rejects.toThrow('resolved to undefined, not to statistics with newTokens');
+});
+
+/** A sampler around the engine's own with some methods of its own. */
+const withMethods =
+  (methods: Partial<Sampler>): SamplerMaker =>
+  ({ engineSampler }) => ({
+    follow: (version) => engineSampler.follow(version),
+    sample: (...given) => engineSampler.sample(...given),
+    ...methods,
+  });
+
+test('a sampler is opened once before it samples, and disposed once at the end', async () => {
+  const calls: string[] = [];
+  const noted = (name: string, signal?: AbortSignal) => {
+    calls.push(signal === undefined ? name : `${name} with a signal`);
+    return Promise.resolve();
+  };
+  await run(
+    withMethods({
+      open: (signal) => noted('open', signal),
+      follow: (version, signal) => noted(`follow ${version}`, signal),
+      dispose: () => noted('dispose'),
+    }),
+  );
+  expect(calls).toEqual([
+    'open with a signal',
+    'follow 0 with a signal',
+    'follow 1 with a signal',
+    'dispose',
+  ]);
+});
+
+const coded = (code: string) => Object.assign(new Error(`no ${code}`), { code });
+
+test('what a sampler cannot open ends the run before it begins, and is disposed', async () => {
+  let disposed = 0;
+  const failing = (error: Error) => {
+    const open = () => Promise.reject(error);
+    return run(withMethods({ open, dispose: async () => void disposed++ }));
+  };
+  const cause = new Error('no key');
+  await expect(failing(cause)).rejects.toMatchObject({
+    ...{ code: 'SAMPLER_FAILED', message: 'The sampler failed to open: no key', cause },
+  });
+  for (const code of ['BAD_CONFIG', 'BAD_INPUT', 'SAMPLER_FAILED', 'SAMPLER_LOST', 'INTERRUPTED'])
+    await expect(failing(coded(code))).rejects.toMatchObject({ code, message: `no ${code}` });
+  expect(disposed).toBe(6);
+});
+
+test.each(['SAMPLER_FAILED', 'SAMPLER_LOST'])('%s of a sampler keeps its sentence', async (code) => {
+  const fails = () => Promise.reject(coded(code));
+  for (const failing of [{ sample: fails }, { follow: fails }]) {
+    const failed = run(withMethods(failing));
+    await expect(failed).rejects.toMatchObject({ code });
+    await expect(failed).rejects.toThrow(new RegExp(`^no ${code}`));
+  }
+});
+
+test('a lost sampler says how to go on, and exits with 75', async () => {
+  const lost = await run(withMethods({ sample: () => Promise.reject(coded('SAMPLER_LOST')) })).catch(
+    (error: unknown) => error,
+  );
+  expect((lost as Error).message).toMatch(
+    /The run ended after step 0; once a server can be reached: acoer train --resume /,
+  );
+  expect(exitCodeFor(lost)).toBe(75);
+});
+
+test('a sampler that cannot close is a warning', async () => {
+  const warnings: string[] = [];
+  const onEvent: Given['onEvent'] = (event) =>
+    void (event.type === 'warning' && warnings.push(event.message));
+  await run(withMethods({ dispose: () => Promise.reject(new Error('gone')) }), { onEvent });
+  expect(warnings).toContain('The sampler failed to close: gone');
+});
+
+test('requests that were made again are counted', async () => {
+  const retrying = (retries: unknown): SamplerMaker => {
+    return ({ engineSampler }) => ({
+      follow: () => Promise.resolve(),
+      sample: async (...given) => ({ ...(await engineSampler.sample(...given)), retries: retries as number }),
+    });
+  };
+  const out = join(root, 'retries');
+  await run(retrying(3), { out });
+  expect(readMetrics(join(out, 'metrics.jsonl')).map((line) => line['sampling/retries'])).toEqual([3, 3]);
+  for (const wrong of [-1, 0.5, '3'])
+    await expect(run(retrying(wrong))).rejects.toThrow(/as retries, which must be a number of requests/);
+});
+
+test('methods that are none are refused', async () => {
+  const failed = run(withMethods({ open: 5 as never }));
+  await expect(failed).rejects.toThrow('what sampler() returns.open must be a function, not 5');
 });
 
 test('reports of progress that name no prompt of the batch are refused', async () => {
