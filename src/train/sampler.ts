@@ -38,6 +38,9 @@ export const functionSamplerName = (maker: SamplerMaker): string => `${FUNCTION}
 const named = ({ sampler }: Named): { name: string; params: Readonly<Record<string, unknown>> } =>
   typeof sampler === 'string' ? { name: sampler, params: {} } : sampler;
 
+/** Whether the engine samples, with the very weights that are trained. */
+export const isEngineSampler = (config: Named): boolean => named(config).name === ENGINE;
+
 /** A file by its absolute path. */
 export function withAbsoluteFile(sampler: Config['sampler']): Config['sampler'] {
   const [file] = samplerFile({ sampler });

@@ -19,10 +19,12 @@ import { betterOf, evaluatePolicy, evaluationContext, type EvaluationContext } f
 import { TrainFiles } from './files';
 import type { Lead } from './lead';
 import { guardOf, type CollapseGuard } from './guard';
+import { Mismatch } from './mismatch';
 import { NoSignal } from './no-signal';
 import type { Opened } from './opened';
 import { forkCommand } from './resume';
 import { restoreRun, startState, lacksIdentity, startsMonitorOver, storedPart, type RunState } from './state';
+import { isEngineSampler } from './sampler';
 import { runVerdict } from './verdict';
 
 export class GrpoWork implements Work<LoopStep, RunSummary> {
@@ -32,6 +34,8 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
   readonly needsStart: boolean;
   private readonly guard: CollapseGuard;
   private readonly noSignal: NoSignal;
+  /** null: the engine samples. */
+  private readonly mismatch: Mismatch | null;
 
   constructor(
     private readonly run: Opened,
@@ -46,6 +50,7 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
     this.needsStart = config.onCollapse === 'rollback' || config.nonFinitePolicy === 'rollback';
     this.guard = guardOf(config);
     this.noSignal = new NoSignal(config);
+    this.mismatch = isEngineSampler(config) ? null : new Mismatch();
     this.files = new TrainFiles(run, lead.stored);
   }
 
@@ -76,6 +81,8 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
 
   after(): Next {
     const next = this.next(null);
+    const mismatched = this.mismatch?.ending ?? null;
+    if (next.do === 'go on' && mismatched !== null) return { do: 'end', error: mismatched };
     if (next.do !== 'end') return next;
     // A run that a collapse has ended can be resumed: the collapse is acted on once.
     this.state.guard = { ...this.state.guard, collapse: null };
@@ -106,6 +113,8 @@ export class GrpoWork implements Work<LoopStep, RunSummary> {
       const unhelpful = this.noSignal.observe(step.generated);
       if (unhelpful !== null) this.run.warn(unhelpful);
     }
+    const mismatched = this.mismatch?.observe(step.metrics) ?? null;
+    if (mismatched !== null) this.run.warn(mismatched);
     Object.assign(this.state, step.position);
     this.state.pending = step.metrics;
   }
