@@ -55,7 +55,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['judges'],
   ['rewards', 'tokenizer', 'data', 'engine', 'run', 'plan', 'monitor'],
   ['sampling'],
-  ['eval', 'grading'],
+  ['eval', 'grading', 'samplers'],
   ['grpo'],
   ['life'],
   ['train'],

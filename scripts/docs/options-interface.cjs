@@ -26,6 +26,7 @@ const PRIMITIVES = {
 
 /** @returns {string} the TypeScript type of a JSON Schema */
 function typeOf(schema) {
+  if (schema.const !== undefined) return literal(schema.const);
   if (schema.enum !== undefined) return schema.enum.map(literal).join(' | ');
   if (schema.anyOf !== undefined) return schema.anyOf.map((inner) => typeOf(inner)).join(' | ');
   if (Array.isArray(schema.type)) return schema.type.map((type) => PRIMITIVES[type]).join(' | ');

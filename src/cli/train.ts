@@ -45,6 +45,7 @@ const SETTINGS = ['reward', 'adapter', 'full', 'maxSteps', 'seed', 'device', 'dt
 
 interface TrainFlags extends RunFlags, RanksFlags, Pick<TrainSettings, (typeof SETTINGS)[number]> {
   preset?: string;
+  samplerUrl: string[];
   acceptChanged?: 'reward';
   watch?: boolean;
 }
@@ -56,6 +57,7 @@ export function define(command: Command): void {
       .option('--preset <name>', `preset to start from: ${Object.keys(PRESETS).join(', ')}`)
       .addOption(repeatable('--set <path=value>', 'override a setting, e.g. --set learningRate=1e-4'))
       .option('--reward <name>', 'reward to train with')
+      .addOption(repeatable('--sampler-url <url>', 'sample with this server of vLLM or acoer serve'))
       .option('--resume [run]', 'resume a run (default: --out, else the latest in runs/)')
       .addOption(
         new Option(
@@ -80,7 +82,10 @@ export function define(command: Command): void {
 
 /** What `train` is called with for these flags; the settings of a new run are already validated here. */
 export function trainCall(configPath: string | undefined, flags: TrainFlags): [TrainSettings, TrainOptions] {
+  const { samplerUrl: servers = [] } = flags;
   const layers = layersOf(configPath, flags, SETTINGS);
+  // Under --set, which may change other parts of it.
+  if (servers.length > 0) layers.splice(-1, 0, { sampler: { type: 'vllm', servers } });
   const { acceptChanged, trust } = flags;
   if (flags.resume === undefined && acceptChanged !== undefined) {
     throw badUsage('--accept-changed goes with --resume.');

@@ -4,6 +4,7 @@ import type { Config } from './fields';
 import type { ConfigInput } from './options.generated';
 import { PRESETS } from './presets';
 import { mergeLayers, resolveConfig } from './resolve';
+import { servedBy } from './samplers';
 
 /** `word` quoted for a shell if necessary. */
 const quoted = (word: string): string =>
@@ -21,8 +22,11 @@ const sameValue = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSO
 function settingsOver(preset: string, config: Config): [string, unknown][] | null {
   const base = resolveConfig([], preset);
   const entries = Object.entries(config).filter(
-    // Who is told of a run is nobody else's concern.
-    ([key, value]) => key !== 'notify' && !sameValue(value, base[key as keyof Config]),
+    // Who is told of a run, and which servers sampled for it, is nobody else's concern.
+    ([key, value]) =>
+      key !== 'notify' &&
+      !(key === 'sampler' && servedBy(config) !== null) &&
+      !sameValue(value, base[key as keyof Config]),
   );
   // Settings are merged into a preset's maps, so an entry of the preset cannot be removed.
   const reached = mergeLayers([Object.fromEntries(entries)], preset);

@@ -20,6 +20,7 @@ import {
   text,
 } from './kinds';
 import { ADDRESS, isAddress, REDACTED } from './notify';
+import { vllmSampler } from './samplers';
 import { watchdogFields } from './watchdog-fields';
 
 /** PEFT's name for all linear layers but the head. */
@@ -107,8 +108,8 @@ const rolloutFields = {
   kvBytes: orNull(count()).describe(
     'Maximum size of the KV cache in bytes; null: a share of the memory that is free when a batch is generated, a quarter on a CPU and three quarters on a GPU.',
   ),
-  sampler: orElse(z.union([text(), samplerEntry]), 'engine').describe(
-    'What samples the completions to train on: engine, or a JavaScript file that default-exports a function which makes a sampler (docs/api.md), or {name, params}. The path is relative to the configuration file. Evaluations always sample with the engine.',
+  sampler: orElse(z.union([text(), samplerEntry, vllmSampler]), 'engine').describe(
+    'What samples the completions to train on: engine; {type: vllm, servers: [URL, ...]} for servers of vLLM (docs/external-sampler.md); a JavaScript file that default-exports a function which makes a sampler (docs/api.md), or {name, params}. The path is relative to the configuration file. Evaluations always sample with the engine.',
   ),
 };
 
@@ -196,13 +197,13 @@ const lossFields = {
   ),
   useBiasCorrectionKl: flag(true).describe('Multiply the KL estimate by the importance ratio.'),
   importanceSamplingCorrection: orNull(z.enum(CORRECTION_MODES)).describe(
-    'Weight the policy loss by the probability ratio of trainer to sampler, per token or per completion. Ratios outside the bounds are clipped (truncate) or dropped from the loss (mask). null: no weighting.',
+    'Weight the policy loss by the probability ratio of trainer to sampler, per token or per completion. Ratios outside the bounds are clipped (truncate) or dropped from the loss (mask). null: no weighting. With servers as `sampler` the default is token_truncate.',
   ),
   importanceSamplingClipMin: orNull(positive()).describe(
     'Lower bound on the ratio of importanceSamplingCorrection; null: none.',
   ),
   importanceSamplingClipMax: orNull(positive(), 3).describe(
-    'Upper bound on the ratio of importanceSamplingCorrection; null: none.',
+    'Upper bound on the ratio of importanceSamplingCorrection; null: none. With servers as `sampler` the default is 2.',
   ),
   topEntropyQuantile: orElse(z.number().gt(0).max(1), 1).describe(
     "Fraction of an update's tokens, those with the highest entropy, that enter the policy loss. Below 1, each update scores its completions once more.",

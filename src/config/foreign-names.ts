@@ -8,8 +8,8 @@ const words = (text: string): string[] => text.trim().split(/\s+/);
 
 /** Reason -> names. */
 const TRL: Lists = {
-  'the sampler is part of the engine and uses the weights being trained':
-    'cache_implementation transformers_continuous_batching_config use_transformers_continuous_batching use_transformers_paged vllm_enable_sleep_mode vllm_group_port vllm_max_model_length vllm_model_impl vllm_server_base_url vllm_server_host vllm_server_port vllm_server_timeout vllm_structured_outputs_regex vllm_tensor_parallel_size',
+  'the engine samples with the weights being trained, or servers that are started apart (docs/external-sampler.md)':
+    'cache_implementation transformers_continuous_batching_config use_transformers_continuous_batching use_transformers_paged vllm_enable_sleep_mode vllm_group_port vllm_max_model_length vllm_model_impl vllm_structured_outputs_regex vllm_tensor_parallel_size',
   'a run uses one device':
     'accelerator_config average_tokens_across_devices ddp_backend ddp_broadcast_buffers ddp_bucket_cap_mb ddp_find_unused_parameters ddp_static_graph ddp_timeout device_map device_mesh distributed_config ds3_gather_for_generation eval_use_gather_object fsdp_config local_rank log_level_replica log_on_each_node max_memory megatron_config megatron_core offload_buffers offload_folder parallelism_config save_on_each_node tp_plan tp_size',
   'the engine has its own kernels, compiled ahead, and chooses them itself':
@@ -67,7 +67,7 @@ const OLDER: Lists = {
   'a model is read as its folder has it, without a copy': 'low_cpu_mem_usage',
   'the engine has its own kernels, compiled ahead, and chooses them itself': 'use_flash_attention_2',
   'a run uses one device': 'fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap',
-  'the sampler is part of the engine and uses the weights being trained':
+  'the engine samples with the weights being trained, or servers that are started apart (docs/external-sampler.md)':
     'vllm_device vllm_dtype vllm_max_model_len vllm_guided_decoding_regex',
 };
 
@@ -77,7 +77,7 @@ const OTHERS: Lists = {
     'wandb wandb_project wandb_run_name wandb_entity use_wandb wandb_name swanlab mlflow trackio comet project_name experiment_name logger',
   'the base is not quantised':
     'qlora quantization_bit quantization_method quantization_type load_in_fp8 fp8 quantize',
-  'the sampler is part of the engine and uses the weights being trained':
+  'the engine samples with the weights being trained, or servers that are started apart (docs/external-sampler.md)':
     'fast_inference gpu_memory_utilization vllm_num_engines tensor_model_parallel_size enforce_eager inference_gpu_ids async_level max_async_level rollout vllm enable_prefix_caching',
   'a run uses one device':
     'nnodes n_gpus_per_node num_gpus num_nodes trainer_gpu_ids actor_num_nodes actor_num_gpus_per_node zero_stage tensor_parallel_size pipeline_parallel_size context_parallel_size sequence_parallel_size',

@@ -65,8 +65,15 @@ function withModulePaths(values: Values, folder: string): ConfigInput {
   }
   const inPlace = (name: unknown) =>
     typeof name === 'string' && isJavaScriptFile(name) ? inFolder(name) : name;
-  if (isRecord(sampler)) paths['sampler'] = { ...sampler, name: inPlace(sampler['name']) };
-  else if (sampler !== undefined) paths['sampler'] = inPlace(sampler);
+  if (isRecord(sampler)) {
+    // Of a file its name, of servers the folder of adapters.
+    const { name, folder: published } = sampler;
+    paths['sampler'] = {
+      ...sampler,
+      ...(name !== undefined && { name: inPlace(name) }),
+      ...(published !== undefined && { folder: inFolder(published) }),
+    };
+  } else if (sampler !== undefined) paths['sampler'] = inPlace(sampler);
   return { ...values, ...paths };
 }
 

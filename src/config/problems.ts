@@ -1,12 +1,13 @@
 /** Turns zod's issues into sentences that name the setting, its requirement and the value given. */
 import type { z } from 'zod';
 import { type AcoerError, badUsage } from '../base/errors';
-import { shownJson } from '../base/json';
+import { isRecord, shownJson } from '../base/json';
 import { renamedLossSetting } from './earlier';
 import { COLUMN_ROLES } from './fields';
 import { MONITOR_KEYS } from './guard-fields';
 import { didYouMean } from './nearest';
 import type { ConfigProblem } from './rules';
+import { vllmSampler } from './samplers';
 import { PHASES } from './watchdog-fields';
 
 type Issue = z.core.$ZodIssue;
@@ -48,7 +49,7 @@ function requirement(issue: Issue): string {
       return issue.path[0] === 'targetModules'
         ? 'must be all-linear or a list of modules'
         : issue.path[0] === 'sampler'
-          ? 'must be a name, a file or {name, params}'
+          ? 'must be engine, a file, {name, params} or {type: vllm, servers}'
           : 'must be a name or a list of {name, weight, params}';
     default:
       return issue.message;
@@ -60,7 +61,7 @@ const article = (kind: string) => `${/^[aeiou]/.test(kind) ? 'an' : 'a'} ${kind}
 /** The keys of settings that are maps. */
 const INNER_KEYS: Readonly<Record<string, readonly string[]>> = {
   reward: ['name', 'weight', 'params'],
-  sampler: ['name', 'params'],
+  sampler: ['name', 'params', ...Object.keys(vllmSampler.shape)],
   columns: COLUMN_ROLES,
   evalColumns: COLUMN_ROLES,
   monitor: MONITOR_KEYS,
@@ -82,6 +83,15 @@ function unknownSetting(path: string, nearest: string): string {
   return now === null ? `unknown setting${nearest}` : `unknown setting; ${now}`;
 }
 
+/** What is wrong with `value` as the one of several kinds that it is meant to be; undefined: it is none of them. */
+function meantBy(issue: Issue & { code: 'invalid_union' }, value: unknown): readonly Issue[] | undefined {
+  if (Array.isArray(value))
+    return issue.errors.find((errors) => errors.some((inner) => inner.path.length > 0));
+  if (!isRecord(value) || issue.path[0] !== 'sampler') return undefined;
+  const [, ofFile, ofServers] = issue.errors;
+  return 'type' in value ? ofServers : ofFile;
+}
+
 /**
  * The problems of one issue: one for each unknown key, with the nearest known name.
  * @param hintOf makes the hint for an unknown top-level key
@@ -100,13 +110,11 @@ export function problemsOf(
       message: unknownSetting(pathName([...issue.path, key]), (atTop ? hintOf : didYouMean)(key, known)),
     }));
   }
-  if (issue.code === 'invalid_union' && Array.isArray(valueAt(input, issue.path))) {
-    const ofList = issue.errors.find((errors) => errors.some((inner) => inner.path.length > 0));
-    if (ofList !== undefined) {
-      return ofList.flatMap((inner) =>
-        problemsOf({ ...inner, path: [...issue.path, ...inner.path] }, input, knownKeys),
-      );
-    }
+  const meant = issue.code === 'invalid_union' ? meantBy(issue, valueAt(input, issue.path)) : undefined;
+  if (meant !== undefined) {
+    return meant.flatMap((inner) =>
+      problemsOf({ ...inner, path: [...issue.path, ...inner.path] }, input, knownKeys),
+    );
   }
   const path = pathName(issue.path);
   if (SECRETS.includes(path)) return [{ path, message: requirement(issue) }];

@@ -8,6 +8,7 @@ import { badConfig, problemsOf } from './problems';
 import { crossFieldProblems, type ConfigProblem } from './rules';
 import { trlHint } from './trl-names';
 import { isRecord, shownJson } from '../base/json';
+import { SERVED_DEFAULTS, servedBy } from './samplers';
 
 type Values = Record<string, unknown>;
 
@@ -29,6 +30,8 @@ function overlay(under: Values, over: object): Values {
     if (value === undefined) continue;
     if ((key === 'rewardParams' || key === 'lossParams') && isRecord(value) && isRecord(merged[key])) {
       merged[key] = overlayParams(merged[key], value);
+    } else if (key === 'sampler' && isSamplerPart(value, merged[key])) {
+      merged[key] = { ...(merged[key] as Values), ...value };
     } else if (MERGED_MAPS.has(key) && isRecord(value) && isRecord(merged[key])) {
       merged[key] = { ...merged[key], ...value };
     } else {
@@ -37,6 +40,13 @@ function overlay(under: Values, over: object): Values {
   }
   return merged;
 }
+
+/** Whether `over` changes parts of the sampler `under`, and is none by itself. */
+const isSamplerPart = (over: unknown, under: unknown): over is Values =>
+  isRecord(over) &&
+  isRecord(under) &&
+  over['name'] === undefined &&
+  (over['type'] ?? under['type']) === under['type'];
 
 function overlayParams(under: Values, over: Values): Values {
   const merged = { ...under };
@@ -134,5 +144,6 @@ export function resolveConfig(
     const hint = near || `; choose one of ${names.join(', ')}`;
     problems.push({ path: 'preset', message: `there is no preset ${shownJson(name)}${hint}` });
   }
-  return check(overlay({ ...base?.values }, values), problems);
+  const merged = overlay({ ...base?.values }, values);
+  return check(servedBy(merged) === null ? merged : { ...SERVED_DEFAULTS, ...merged }, problems);
 }

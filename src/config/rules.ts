@@ -4,6 +4,7 @@ import { findLoss } from '../losses/registry';
 import { patternProblem } from './pattern';
 import { grouped } from '../base/text';
 import { problemsOf } from './problems';
+import { servedProblems } from './samplers';
 import type { Config } from './fields';
 
 export interface ConfigProblem {
@@ -158,4 +159,7 @@ const problemsUnder = <Settings>(all: readonly Rule<Settings>[], config: Setting
 export const commonProblems = (config: CommonSettings): ConfigProblem[] => problemsUnder(commonRules, config);
 
 /** Problems between the fields of a configuration whose fields are valid on their own. */
-export const crossFieldProblems = (config: Config): ConfigProblem[] => problemsUnder(rules, config);
+export const crossFieldProblems = (config: Config): ConfigProblem[] => [
+  ...problemsUnder(rules, config),
+  ...servedProblems(config),
+];

@@ -22,7 +22,6 @@ const differs = (ours: SettingName | readonly SettingName[], note: string): Coun
 });
 const absent = (note: string): Counterpart => ({ ours: [], note });
 
-const OWN_SAMPLER = 'the sampler is part of the engine and uses the weights being trained';
 const ONE_DEVICE = 'a run uses one device';
 
 /** By TRL name, in the order of docs/from-trl.md. */
@@ -81,12 +80,19 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
     'each is a setting of its own',
   ),
   rollout_func: differs('sampler', 'a JavaScript file; train() also takes a function'),
-  use_vllm: absent(OWN_SAMPLER),
-  vllm_mode: absent(OWN_SAMPLER),
+  use_vllm: differs(
+    'sampler',
+    '{type: vllm, servers: [URL, ...]}: servers that are running (docs/external-sampler.md)',
+  ),
+  vllm_mode: differs('sampler', 'always as server: vLLM is started apart'),
+  vllm_server_base_url: differs('sampler', 'as `servers`'),
+  vllm_server_host: differs('sampler', 'as `servers`: http://HOST:PORT'),
+  vllm_server_port: differs('sampler', 'as `servers`: http://HOST:PORT'),
+  vllm_server_timeout: differs('sampler', 'as `patienceSeconds`, also while the run is under way'),
   vllm_gpu_memory_utilization: differs('kvBytes', 'in bytes; null: a share of the free memory'),
   vllm_importance_sampling_correction: differs(
     'importanceSamplingCorrection',
-    'a mode or null; sampler and trainer compute the same function, so it is off by default (TRL: on with vLLM)',
+    'a mode or null; off where the engine samples, which computes what the trainer does; on where servers do',
   ),
   vllm_importance_sampling_mode: differs('importanceSamplingCorrection', 'null: no correction'),
   vllm_importance_sampling_clip_max: same('importanceSamplingClipMax'),

@@ -122,10 +122,12 @@ export async function beginRun<
   const life = lifeOf<Event>(parts, teller.tell, watched, config.maxSteps, options.notify);
   const { watchdog, progress, notifier } = life;
   let model: Model | null = null;
+  let began = false;
   try {
     model = await loadWatched(watchdog, () => beginning.load(life));
     const run = { ...opening, ...model, ...life };
     const work = await beginning.start(run);
+    began = true;
     if (resumed) writeJsonAtomic(directory.config(), config);
     return await RunDriver.start(run, work, resume);
   } catch (error) {
@@ -141,7 +143,7 @@ export async function beginRun<
     );
     await sinks.close();
     watchdog.close();
-    const stays = resumed || model !== null;
+    const stays = resumed || began;
     await progress.end(stays ? outcome : null);
     leaveDirectory(directory, stays);
     throw ending;

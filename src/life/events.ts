@@ -95,6 +95,8 @@ export type TrainEvent =
   | CommonEvent
   | { type: 'run'; directory: string; config: Config; resumedStep: number | null }
   | { type: 'plan'; plan: Plan }
+  /** A server that samples for the run has been found to agree with the trainer; its log-probs' distance in a sentence. */
+  | { type: 'sampler'; message: string }
   /** An answer has ended, or a few times a second tokens have been added. */
   | ({ type: 'eval-progress'; phase: EvalPhase; kind: EvalKind } & EvalProgress)
   /** The greedy answer to the first problem of the evaluation. */

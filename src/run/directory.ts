@@ -68,6 +68,8 @@ export class RunDirectory {
   /** In a fork: the run and step it comes from. */
   readonly fork = () => join(this.path, 'fork.json');
   readonly final = () => join(this.path, 'final');
+  /** Adapters that servers sample with. */
+  readonly sampler = () => join(this.path, 'sampler');
   readonly checkpoints = () => join(this.path, 'checkpoints');
   readonly checkpoint = (step: number) => join(this.checkpoints(), stepName(step));
   readonly completions = (step: number) => join(this.path, 'completions', `${stepName(step)}.parquet`);

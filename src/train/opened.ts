@@ -1,6 +1,6 @@
 /** Engine, model and policy of a run, opened last, its plan, and the record of all that is open. */
 import { existsSync } from 'node:fs';
-import type { Config } from '../config';
+import { servedBy, type Config } from '../config';
 import type { Engine, Model, Policy } from '../engine/types';
 import { loadTrained, scheduleOf, type Loaded } from '../life/policy';
 import { resolveLoss } from '../losses';
@@ -18,6 +18,7 @@ import { ExpectedLengths } from '../grpo/expected-lengths';
 import { MemoryLimits } from '../grpo/memory';
 import { DataOrder } from '../grpo/order';
 import type { TrainOptions } from './options';
+import { probePrompts, type ServedOptions, servedSampler } from './served';
 import type { Watchdog } from '../life/watchdog';
 import { loadDataset, loadRunData, trainSpec } from '../data';
 import { resolveModel } from '../models';
@@ -78,6 +79,8 @@ interface OpenModelOptions extends Pick<TrainOptions, 'engine' | 'signal' | 'ign
   openEngine?: (() => Promise<Engine>) | undefined;
   /** Called with one sentence when a memory limit is lowered, or a sampler fails to close. */
   warn?: (message: string) => void;
+  /** For a run whose completions servers sample. */
+  served?: ServedOptions;
 }
 
 /** Loads the model, and makes from it all that the loop works with. Closes `inputs` when that fails. */
@@ -88,6 +91,7 @@ export async function openModel(
 ): Promise<OpenedModel> {
   let plan: Plan | null = null;
   const { rank: index = 0, size: ranks = 1 } = options.processes ?? {};
+  const served = servedBy(config);
   return loadTrained(
     {
       shard: ranks > 1 ? { index, count: ranks } : undefined,
@@ -103,7 +107,9 @@ export async function openModel(
     async ({ fingerprints, ...loaded }, opened) => {
       const reference = await openReference(loaded.model, config);
       if (reference !== null) opened.push(reference);
-      const loop = loopContext(config, inputs, { ...loaded, reference, watch: watchdog }, options);
+      const prompts = served === null ? [] : await probePrompts(config, inputs, signal);
+      const parts = { ...loaded, reference, watch: watchdog };
+      const loop = loopContext(config, inputs, parts, { ...options, prompts });
       const warn = options.warn ?? (() => undefined);
       opened.push({ dispose: () => disposeSampler(loop.sampler, warn) });
       watchdog.loaded(loaded.engine, loaded.model, loop.sampler);
@@ -116,7 +122,15 @@ function loopContext(
   config: Config,
   { rewards, judge, makeSampler, tokenizer, trainData: dataset, planned, skippedRows }: Inputs,
   loaded: Pick<LoopContext, 'engine' | 'model' | 'policy' | 'reference' | 'watch'>,
-  { processes, warn }: Pick<OpenModelOptions, 'processes' | 'warn'>,
+  {
+    processes,
+    warn,
+    served,
+    prompts,
+  }: Pick<OpenModelOptions, 'processes' | 'warn' | 'served'> & {
+    /** That servers are proved with. */
+    prompts: readonly Int32Array[];
+  },
 ): LoopContext {
   const { model, policy } = loaded;
   const memory = new MemoryLimits(config, { warn });
@@ -136,6 +150,9 @@ function loopContext(
     memory,
     ranks: new Ranks(processes),
     lengths: new ExpectedLengths(),
-    sampler: makeSampler({ engineSampler, policy, tokenizer }),
+    sampler: makeSampler({
+      ...{ engineSampler, policy, tokenizer },
+      served: (setting) => servedSampler(setting, config, { model, policy }, prompts, served!),
+    }),
   };
 }

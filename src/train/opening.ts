@@ -29,6 +29,7 @@ import {
 } from './inputs';
 import type { PlainParts } from './options';
 import { CHANGEABLE, forkCommand } from './resume';
+import { checkServed } from './served';
 import { silencesOf } from './silences';
 import { lacksIdentity, storedPart } from './state';
 import { readSummary } from './stored-summary';
@@ -39,6 +40,8 @@ export interface TrainAsked extends Asked {
   settings: ConfigInput & { preset?: string };
   parts: OwnParts;
   acceptChanged: readonly 'reward'[];
+  /** Processes of the run. */
+  ranks: number;
 }
 
 export interface TrainOpening extends Opening<Config, Inputs> {
@@ -120,7 +123,10 @@ export const GRPO: Method<Config, Inputs, TrainAsked> = {
     if (change !== null) fetching.onNotice?.(change);
     return checkModules(run, checkpoint, config, acceptChanged);
   },
-  openInputs: (config, { parts, fetching }) => openInputs(config, parts, fetching),
+  openInputs(config, { parts, fetching, ranks }) {
+    checkServed(config, ranks);
+    return openInputs(config, parts, fetching);
+  },
   closeInputs,
   checkInputs(run, checkpoint, inputs, config) {
     checkData(run, checkpoint, inputs);

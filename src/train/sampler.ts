@@ -1,7 +1,7 @@
-/** What samples a run's completions: the engine, a sampler in the user's file, or one that a program gave. */
+/** What samples a run's completions: the engine, servers, a sampler in the user's file, or one that a program gave. */
 import { resolve } from 'node:path';
 import { needMethods } from '../base/border';
-import type { Config } from '../config';
+import { servedBy, type Config, type VllmSetting } from '../config';
 import { didYouMean } from '../config/nearest';
 import { isJavaScriptFile } from '../config/pattern';
 import { badConfig } from '../config/problems';
@@ -24,8 +24,14 @@ export type SamplerMaker = (parts: {
   params: Readonly<Record<string, unknown>>;
 }) => Sampler;
 
+/** What samplers of a run are made from. */
+export interface SamplerParts extends Omit<Parameters<SamplerMaker>[0], 'params'> {
+  /** Makes the one that asks servers. */
+  served: (setting: VllmSetting) => Sampler;
+}
+
 /** A maker with its parameters. */
-export type BoundSampler = (parts: Omit<Parameters<SamplerMaker>[0], 'params'>) => Sampler;
+export type BoundSampler = (parts: SamplerParts) => Sampler;
 
 type Named = Pick<Config, 'sampler'>;
 
@@ -35,14 +41,19 @@ const FUNCTION = 'function:';
 /** The name in a run's configuration of a function that was given to `train`. */
 export const functionSamplerName = (maker: SamplerMaker): string => `${FUNCTION}${maker.name || 'sampler'}`;
 
-const named = ({ sampler }: Named): { name: string; params: Readonly<Record<string, unknown>> } =>
+type InFile = Exclude<Config['sampler'], string | VllmSetting>;
+
+const named = (sampler: string | InFile): InFile =>
   typeof sampler === 'string' ? { name: sampler, params: {} } : sampler;
 
 /** Whether the engine samples, with the very weights that are trained. */
-export const isEngineSampler = (config: Named): boolean => named(config).name === ENGINE;
+export const isEngineSampler = ({ sampler }: Named): boolean =>
+  servedBy({ sampler }) === null && named(sampler as string | InFile).name === ENGINE;
 
-/** A file by its absolute path. */
+/** A file, or the folder that servers see, by its absolute path. */
 export function withAbsoluteFile(sampler: Config['sampler']): Config['sampler'] {
+  const served = servedBy({ sampler });
+  if (served !== null) return { ...served, folder: served.folder === null ? null : resolve(served.folder) };
   const [file] = samplerFile({ sampler });
   if (file === undefined) return sampler;
   return typeof sampler === 'string' ? resolve(file) : { ...sampler, name: resolve(file) };
@@ -50,10 +61,10 @@ export function withAbsoluteFile(sampler: Config['sampler']): Config['sampler'] 
 
 /** @throws SAMPLER_FAILED when the user's function throws; BAD_ARGUMENT when it makes no sampler */
 function bound(make: SamplerMaker, params: Readonly<Record<string, unknown>>): BoundSampler {
-  return (parts) => {
+  return ({ engineSampler, policy, tokenizer }) => {
     let sampler: Sampler;
     try {
-      sampler = make({ ...parts, params });
+      sampler = make({ engineSampler, policy, tokenizer, params });
     } catch (cause) {
       throw new AcoerError('SAMPLER_FAILED', `sampler() failed: ${errorMessage(cause)}`, { cause });
     }
@@ -81,7 +92,9 @@ async function makerIn(path: string): Promise<SamplerMaker> {
  * @throws BAD_CONFIG for an unknown name or a module that is no sampler; BAD_INPUT for a function that is not here
  */
 export async function openSampler(config: Named, own?: SamplerMaker): Promise<BoundSampler> {
-  const { name, params } = named(config);
+  const setting = servedBy(config);
+  if (setting !== null) return ({ served }) => served(setting);
+  const { name, params } = named(config.sampler as string | InFile);
   if (name.startsWith(FUNCTION)) {
     if (own !== undefined && functionSamplerName(own) === name) return bound(own, {});
     throw badInput(
@@ -89,7 +102,8 @@ export async function openSampler(config: Named, own?: SamplerMaker): Promise<Bo
     );
   }
   if (isJavaScriptFile(name)) return bound(await makerIn(name), params);
-  const hint = didYouMean(name, [ENGINE]) || `; it is ${ENGINE} or a JavaScript file`;
+  const hint =
+    didYouMean(name, [ENGINE]) || `; it is ${ENGINE}, a JavaScript file or {type: vllm, servers: [URL, ...]}`;
   if (name !== ENGINE)
     throw badConfig([{ path: 'sampler', message: `there is no sampler "${name}"${hint}` }]);
   const unused = Object.keys(params);

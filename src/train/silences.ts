@@ -1,6 +1,7 @@
 /** How long the phases of a run of `train` may be silent before that is abnormal. */
-import type { Config } from '../config';
+import { servedBy, type Config } from '../config';
 import { promptLimit } from '../plan';
+import { completionLimitMs } from '../samplers/vllm';
 import { DEFAULT_SLOTS } from '../sampling';
 import { commonSilence, passMs, slowest, type ModelSize, type Silences } from '../life/watchdog';
 
@@ -38,8 +39,10 @@ export const silencesOf =
     if (common !== null) return common;
     if (model === null) return 0;
     const { promptsPerStep, stepsPerGeneration, maxCompletionLength } = config;
+    const served = servedBy(config);
     switch (phase) {
       case 'generate':
+        if (served !== null) return completionLimitMs(maxCompletionLength) + 1000 * served.patienceSeconds;
         if (!model.samplerReports) {
           const longest = Math.min(maxCompletionLength, model.maxPositions);
           return ((4 * model.parameters) / slowest(model).bytesPerMs) * longest;

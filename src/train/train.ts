@@ -1,5 +1,5 @@
 /** `train`: a whole run in one call. */
-import type { Config } from '../config';
+import { servedBy, type Config } from '../config';
 import { AcoerError } from '../base/errors';
 import type { ModelFetchOptions } from '../models';
 import type { RunSummary, TrainEvent, TrainStep } from '../life/events';
@@ -136,10 +136,11 @@ export async function train(settings: TrainSettings = {}, given: TrainOptions = 
   };
   const parts = { tokenizer, trainData, evalData, ...plain.parts };
   const { settings: own, address: notify } = apartFromAddress(settings);
-  const asked = { settings: { ...own, ...plain.settings }, parts, fetching, acceptChanged, trust };
   const together = await trainTogether(options, warn).catch((error: unknown) => {
     throw setUpError(error, signal);
   });
+  const ranks = together?.ranks.size ?? 1;
+  const asked = { settings: { ...own, ...plain.settings }, parts, fetching, acceptChanged, trust, ranks };
   if (together === null) return trainHere(null, asked, options, teller, notify);
   try {
     await together.agreeOnSettings(asked, options);
@@ -207,6 +208,10 @@ async function trainHere(
     warnings.forEach(warn);
     const untold = nobodyTold(config, notify);
     if (untold !== null) warn(untold);
+    if (servedBy(config) !== null && config.importanceSamplingCorrection === null)
+      warn(
+        "importanceSamplingCorrection is null: the servers' log-probs are trained on as if they were the trainer's own.",
+      );
     const change = opening.accepted.find(({ step }) => step === resumedStep);
     if (change !== undefined) tell({ type: 'accepted', change });
   };
@@ -216,7 +221,12 @@ async function trainHere(
     load: async ({ watchdog, halt }) => {
       together?.watch(halt, watchdog);
       const openEngine = own && (() => own.openEngine(config));
-      const parts = { ...options, processes: own?.processes, openEngine, warn };
+      const served = {
+        folder: directory.sampler(),
+        tell: (message: string) => tell({ type: 'sampler', message }),
+        warn,
+      };
+      const parts = { ...options, processes: own?.processes, openEngine, warn, served };
       const model = await openModel(opening, watchdog, parts);
       await together?.agreeOnInputs(model, opening.inputs).catch(async (error: unknown) => {
         await model.close(true);

@@ -75,3 +75,13 @@ test('an option of train() is no setting, also for a run that is resumed', () =>
     expect(() => callOf(...words, '--set', 'trust=true')).toThrow('Configuration: trust: unknown setting');
   }
 });
+
+test('--sampler-url names servers, over the file and under --set', () => {
+  const servers = ['http://a:1', 'http://b:2'];
+  const words = servers.flatMap((url) => ['--sampler-url', url]);
+  expect(callOf(...words)[0].sampler).toMatchObject({ type: 'vllm', servers, requests: 128 });
+  const file = join(folder, 'served.yaml');
+  writeFileSync(file, 'sampler: { type: vllm, servers: [http://c:3], requests: 5, patienceSeconds: 9 }\n');
+  const over = callOf(file, ...words, '--set', 'sampler.requests=7')[0].sampler;
+  expect(over).toMatchObject({ servers, requests: 7, patienceSeconds: 9 });
+});

@@ -42,6 +42,7 @@ async function runRank(
     fetching: {},
     acceptChanged: [],
     trust: false,
+    ranks: 1,
   });
   const watchdog = { ...NO_WATCH, loaded: () => undefined } as unknown as Watchdog;
   const engine = new FakeEngine(faults);

@@ -73,7 +73,7 @@ export async function trainRank(
   more: ConfigInput,
 ): Promise<Trained> {
   const settings = { preset: 'tiny', evalProblems: 0, evalSampledProblems: 0, saveSteps: 0, ...more };
-  const asked = { settings, parts: {}, fetching: {}, acceptChanged: [], trust: false };
+  const asked = { settings, parts: {}, fetching: {}, acceptChanged: [], trust: false, ranks: 1 };
   const opening = await openNew(GRPO, out, asked);
   const watchdog = { ...NO_WATCH, loaded: () => undefined } as unknown as Watchdog;
   const { loop } = await openModel(opening, watchdog, { engine, processes });

@@ -98,10 +98,10 @@ test('paths in a configuration file are relative to it', () => {
 
 test.each<[string, () => TrainSettings['sampler'], RegExp]>([
   ['an unknown name', () => 'engin', /sampler: there is no sampler "engin"; did you mean `engine`\?/],
-  ['a far one', () => 'vllm', /there is no sampler "vllm"; it is engine or a JavaScript file/],
+  ['a far one', () => 'vllm', /there is no sampler "vllm"; it is engine, a JavaScript file or \{type: vllm, servers: \[URL, \.\.\.\]\}/],
   ['a parameter of the engine', () => ({ name: 'engine', params: { a: 1 } }), /sampler\.params\.a: unknown/],
   ['an unknown key', () => ({ name: 'engine', param: {} }) as never, /sampler\.param: unknown setting; did you mean `params`/],
-  ['a number', () => 5 as never, /sampler: must be a name, a file or \{name, params\}, not 5/],
+  ['a number', () => 5 as never, /sampler: must be engine, a file, \{name, params\} or \{type: vllm, servers\}, not 5/],
   ['no such file', () => join(root, 'absent.mjs'), /Cannot use the sampler in .*absent\.mjs: no such file/],
   ['a file that throws', () => file("throw new Error('no key');"), /Cannot use the sampler in .*: no key/],
   ['a file without one', () => file('export default 5;'), /must be a function that makes a sampler/],

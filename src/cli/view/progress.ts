@@ -131,6 +131,9 @@ export class ProgressView {
           `model      ${event.model}: ${grouped(event.parameters)} parameters, ${grouped(event.trained)} trained, ${event.dtype} on ${event.device}`,
         );
         break;
+      case 'sampler':
+        this.print(`sampler    ${event.message}`);
+        break;
       case 'answer':
         this.answers[event.phase === 'base' ? 'base' : 'trained'] = event;
         break;

@@ -1,6 +1,6 @@
 /**
- * Which of the user's modules may run. A run's folder names code (judge, rewards, sampler, sinks) and may come from
- * somebody else, so a file that only it names is loaded if the user named that very file, in that very place, on
+ * Which of the user's modules may run. A run's folder names code (judge, rewards, sampler, sinks), and servers to send
+ * prompts to, and may come from somebody else, so a file that only it names is loaded if the user named that very file, in that very place, on
  * this machine before. What was named is kept in the user's state folder and never read from a run.
  */
 import { realpathSync } from 'node:fs';
@@ -33,6 +33,7 @@ interface Placed {
 async function placed(module: UserModule): Promise<Placed> {
   // Of our own code only the name counts: it has no place, and a new version of it is no other choice.
   if (module.kind === 'sink' && isNamedSink(module.path)) return { path: module.path, sha256: '' };
+  if (module.kind === 'server') return { path: module.path, sha256: '' };
   const real = realpathSync(module.path);
   const own = await moduleFingerprints([{ ...module, name: '', path: real }]);
   const files = Object.entries(own).sort(([a], [b]) => (a < b ? -1 : 1));
@@ -95,10 +96,12 @@ export interface Trust {
   compare?: () => Promise<void>;
 }
 
-const refusal = (run: string, modules: readonly UserModule[]): AcoerError =>
-  badInput(
-    `${run} names ${listed(modules)}, code that would run with your rights and that, as it is now, you have not named on this machine: read it, then give --trust (in a program: trust: true).`,
-  );
+function refusal(run: string, modules: readonly UserModule[]): AcoerError {
+  const what = modules.some(({ kind }) => kind !== 'server')
+    ? 'code that would run with your rights and that, as it is now, you have not named on this machine: read it'
+    : 'to which the prompts of the run would be sent and which you have not named on this machine: make sure that you mean it';
+  return badInput(`${run} names ${listed(modules)}, ${what}, then give --trust (in a program: trust: true).`);
+}
 
 /**
  * Checks the modules that a run's folder names, and notes those that the user names or trusts now.

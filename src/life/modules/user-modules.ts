@@ -1,7 +1,7 @@
 /** The user's code that a configuration names, and its SHA-256, also of what it imports by a relative path. */
 import { statSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
-import type { Config, ConfigInput } from '../../config';
+import { servedBy, type Config, type ConfigInput } from '../../config';
 import { isJavaScriptFile } from '../../config/pattern';
 import { badUsage, whyUnreadable } from '../../base/errors';
 import { isJudgeFile } from '../../judges';
@@ -11,10 +11,10 @@ import { sha256 } from '../../base/sha256';
 
 /** A module that a configuration names. */
 export interface UserModule {
-  kind: 'judge' | 'reward' | 'sampler' | 'sink';
+  kind: 'judge' | 'reward' | 'sampler' | 'sink' | 'server';
   /** A reward's name. */
   name?: string;
-  /** Of a sink that is named, such as wandb, its name. */
+  /** Of a sink that is named, such as wandb, its name; of a server its address. */
   path: string;
 }
 
@@ -26,9 +26,13 @@ export const sinkModules = ({ sinks }: Pick<Config, 'sinks'>): UserModule[] =>
 
 /** The file of the sampler; none for another. */
 export function samplerFile({ sampler = '' }: Pick<ConfigInput, 'sampler'>): string[] {
-  const name = typeof sampler === 'string' ? sampler : sampler.name;
+  const name = typeof sampler === 'string' ? sampler : 'name' in sampler ? sampler.name : '';
   return isJavaScriptFile(name) ? [name] : [];
 }
+
+/** Servers that are asked for completions: they see the prompts, and the run learns from what they answer. */
+const serverModules = (config: Pick<Config, 'sampler'>): UserModule[] =>
+  (servedBy(config)?.servers ?? []).map((path) => ({ kind: 'server' as const, path }));
 
 export const samplerModule = (config: Pick<Config, 'sampler'>): UserModule[] =>
   samplerFile(config).map((path) => ({ kind: 'sampler' as const, path }));
@@ -51,13 +55,15 @@ export const modulesOf = (
   ...judgeModule(config),
   ...usedRewards(config),
   ...samplerModule(config),
+  ...serverModules(config),
   ...sinkModules(config),
 ];
 
-/** The files that settings of the user name, whether they are used or not. */
+/** The files and servers that settings of the user name, whether they are used or not. */
 export function filesNamed({ judge, sampler, sinks = [], rewardModules = {} }: ConfigInput): string[] {
   const judged = judge === undefined ? [] : [judge];
-  return [...judged, ...samplerFile({ sampler }), ...sinks, ...Object.values(rewardModules)];
+  const servers = servedBy({ sampler })?.servers ?? [];
+  return [...judged, ...samplerFile({ sampler }), ...servers, ...sinks, ...Object.values(rewardModules)];
 }
 
 /** A bundle of modules has some megabytes. */

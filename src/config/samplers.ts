@@ -1,0 +1,63 @@
+/** Samplers that are named by a record with a type: servers. */
+import { z } from 'zod';
+import { isRecord } from '../base/json';
+import { count, orNull, positive, text } from './kinds';
+import { isAddress } from './notify';
+
+const SERVER = 'http or https addresses without user and password, such as http://sampler-1:8000';
+
+export const vllmSampler = z.strictObject({
+  type: z.literal('vllm').describe('Servers of vLLM, or of acoer serve (docs/external-sampler.md).'),
+  servers: z
+    .array(z.string().refine(isAddress, { error: `must be ${SERVER}` }))
+    .min(1)
+    .describe('Their addresses.'),
+  folder: orNull(text()).describe(
+    "Folder in which adapters are published, under the same path for the servers; null: sampler/ in the run's folder.",
+  ),
+  requests: count().default(128).describe('Most requests in flight at one server.'),
+  patienceSeconds: positive()
+    .default(600)
+    .describe('How long the run waits when no server answers before it ends, to be resumed.'),
+});
+
+export type VllmSetting = z.output<typeof vllmSampler>;
+
+/** The servers that sample for a run under these settings; null: it samples itself, or with a file. */
+export const servedBy = ({ sampler }: { sampler?: unknown }): VllmSetting | null =>
+  isRecord(sampler) && sampler['type'] === 'vllm' ? (sampler as VllmSetting) : null;
+
+/**
+ * Defaults of a run whose completions servers sample. Their log-probs are not quite the trainer's, and where an answer
+ * is long the small differences of its tokens add up: ratios are taken token by token.
+ */
+export const SERVED_DEFAULTS = {
+  importanceSamplingCorrection: 'token_truncate',
+  importanceSamplingClipMax: 2,
+} as const;
+
+interface Sampling {
+  sampler?: unknown;
+  topK: number;
+  topP: number;
+  minP: number;
+  repetitionPenalty: number;
+  full: boolean;
+}
+
+/** What servers cannot do for a run. */
+export function servedProblems(config: Sampling): { path: string; message: string }[] {
+  if (servedBy(config) === null) return [];
+  const neutral = { topK: 0, topP: 1, minP: 0, repetitionPenalty: 1 } as const;
+  const changed = (Object.keys(neutral) as (keyof typeof neutral)[]).filter(
+    (name) => config[name] !== neutral[name],
+  );
+  const problems = changed.map((path) => ({
+    path,
+    message: `is ${config[path]}, but servers give log-probs over the tokens that it leaves, and the trainer over all, so their ratio would be wrong; leave it at ${neutral[path]}`,
+  }));
+  if (!config.full) return problems;
+  const message =
+    'trains all weights, but servers follow a run by LoRA adapters only; leave out full or sampler';
+  return [...problems, { path: 'full', message }];
+}

@@ -1,0 +1,92 @@
+/** A run whose completions servers sample: what it needs of the run to be made. */
+import { resolve } from 'node:path';
+import { servedBy, type Config, type VllmSetting } from '../config';
+import { badUsage } from '../base/errors';
+import type { Model, Policy } from '../engine/types';
+import { createPolicy } from '../life/policy';
+import { runAdapterConfig, writeDirectoryAtomic, writeWeights } from '../run';
+import { VllmSampler } from '../samplers/vllm';
+import type { Sampler } from '../sampling';
+import { renderPrompts } from '../tokenizer';
+import { streamSeed } from '../base/rng';
+import type { Inputs } from './inputs';
+
+/** Prompts that servers are proved with. */
+const PROBES = 4;
+
+/** Where adapters are published by default, and who is told. */
+export interface ServedOptions {
+  /** In the run's folder. */
+  folder: string;
+  tell: (message: string) => void;
+  warn: (message: string) => void;
+}
+
+interface Loaded {
+  model: Model;
+  policy: Policy;
+}
+
+/** @throws BAD_CONFIG for a run of several processes whose completions servers sample */
+export function checkServed(config: Config, ranks: number): void {
+  if (servedBy(config) === null || ranks === 1) return;
+  throw badUsage('Servers sample for a run of one process: leave out --nproc, or set sampler to engine.');
+}
+
+/** Token ids of prompts of the run, spread evenly over its data. */
+export async function probePrompts(
+  { promptTemplate, enableThinking }: Config,
+  { tokenizer, trainData, skippedRows }: Pick<Inputs, 'tokenizer' | 'trainData' | 'skippedRows'>,
+  signal?: AbortSignal,
+): Promise<Int32Array[]> {
+  const rows = Array.from({ length: trainData.size }, (_, i) => i).filter((i) => !skippedRows.has(i));
+  const count = Math.min(PROBES, rows.length);
+  const problems = Array.from({ length: count }, (_, i) =>
+    trainData.get(rows[Math.floor((i * rows.length) / count)]!),
+  );
+  const prompts = await renderPrompts(tokenizer, problems, { promptTemplate, enableThinking, signal });
+  return prompts.map(({ ids }) => ids);
+}
+
+const KEY = 'ACOER_SAMPLER_KEY';
+
+/** @throws BAD_CONFIG */
+function keyOf(env: NodeJS.ProcessEnv): string | null {
+  const key = env[KEY];
+  if (key === undefined || key === '') return null;
+  if (/^[\x21-\x7e]+$/.test(key)) return key;
+  throw badUsage(`${KEY} contains a space or another character that no key has.`);
+}
+
+/** @throws BAD_CONFIG for a key that is none */
+export function servedSampler(
+  { servers, folder, requests, patienceSeconds }: VllmSetting,
+  config: Config,
+  { model, policy }: Loaded,
+  prompts: readonly Int32Array[],
+  { folder: ownFolder, tell, warn }: ServedOptions,
+): Sampler {
+  const settings = {
+    ...{ servers, requests, key: keyOf(process.env) },
+    folder: resolve(folder ?? ownFolder),
+    ownFolder: folder === null,
+    patienceMs: 1000 * patienceSeconds,
+  };
+  const adapterConfig = runAdapterConfig(config, policy, model);
+  return new VllmSampler(settings, {
+    ...{ model, policy, tell, warn },
+    saveAdapter: (saved, path) =>
+      writeDirectoryAtomic(path, (directory) => writeWeights(directory, saved, adapterConfig)),
+    // Its first weights must not be those of the run, from whose seed they come.
+    newPolicy: () =>
+      createPolicy(model, {
+        ...config,
+        loraDropout: 0,
+        seed: Number(streamSeed(config.seed, 'probe') >> 12n),
+      }),
+    probe: {
+      ...{ modelName: config.model, prompts, temperature: config.temperature },
+      maxNewTokens: config.maxCompletionLength,
+    },
+  });
+}
