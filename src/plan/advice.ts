@@ -56,7 +56,7 @@ const STEPS: readonly (Step<Config, MemoryPlan> & { why: string })[] = [
 
 /** A plan fits if its peak is available and a full-length sequence gets a slot, in evaluations too. */
 export function fits(memory: MemoryPlan, availableBytes: number): boolean {
-  return memory.peakBytes <= availableBytes && memory.kv.slots > 0 && memory.evaluationKv?.slots !== 0;
+  return memory.peakBytes <= availableBytes && memory.kv?.slots !== 0 && memory.evaluationKv?.slots !== 0;
 }
 
 /**
@@ -89,7 +89,7 @@ function halvedPart(
   if (peakPhase === 'training' || peakPhase === 'scoring') {
     return { microBatchTokens: Math.max(1, Math.floor(microBatchTokens / 2)) };
   }
-  const slots = Math.min(maxSlots ?? Infinity, Math.max(kv.slots, evaluationKv?.slots ?? 0));
+  const slots = Math.min(maxSlots ?? Infinity, Math.max(kv?.slots ?? 0, evaluationKv?.slots ?? 0));
   return { maxSlots: Math.max(1, Math.floor(slots / 2)) };
 }
 
@@ -162,6 +162,7 @@ export function changesForSpeed(config: Config, memory: MemoryPlan, device: Plan
 
 function changeForSlots(config: Config, memory: MemoryPlan, device: PlanDevice): Change[] {
   const { kv } = memory;
+  if (kv === null) return [];
   const { wantedSlots: wanted } = kv;
   if (kv.slots >= wanted || kv.fullBudgetBytes + memory.phaseBytes.always > KV_CEILING * device.freeBytes) {
     return [];

@@ -131,7 +131,7 @@ export function shortage({ memory, device, fits: fitting }: Plan): string | null
   if (peakBytes > device.freeBytes) {
     return `it needs ${gigabytes(peakBytes, 2)} (${peakPhase}), but only ${gigabytes(device.freeBytes, 2)} is available`;
   }
-  const [what, short] = kv.slots === 0 ? ['completion', kv] : ['evaluation answer', evaluationKv!];
+  const [what, short] = kv?.slots === 0 ? ['completion', kv] : ['evaluation answer', evaluationKv!];
   return (
     `a full-length ${what} needs ${gigabytes(short.slotBytes, 2)} of KV cache, but ` +
     `the cache is limited to ${gigabytes(short.budgetBytes, 2)}`

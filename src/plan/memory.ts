@@ -46,7 +46,8 @@ export interface MemoryPlan {
   phaseBytes: Record<MemoryPhase, number>;
   peakBytes: number;
   peakPhase: MemoryPhase;
-  kv: KvPlan;
+  /** KV cache of the completions to train on; null: servers sample them. */
+  kv: KvPlan | null;
   /** KV cache of an evaluation; null: the run has none. */
   evaluationKv: KvPlan | null;
   /**
@@ -321,13 +322,13 @@ export function planMemory(input: MemoryInput): MemoryPlan {
   const budget = work.kvBytes ?? freeFor(input) * KV_SHARE[kind];
   const kvOf = (wanted: Parameters<typeof planKv>[2]): KvPlan =>
     planKv(model.shape, BYTES_PER_ELEMENT[dtype], wanted, budget);
-  const kv = kvOf(work);
+  const kv = work.served ? null : kvOf(work);
   const { evalProblems: prompts, evalMaxNewTokens: maxNewTokens } = work;
   const evaluationKv = prompts === 0 ? null : kvOf({ ...work, prompts, group: 1, maxNewTokens });
   const update = largestMicroBatch(work, work.updateSequences, work.fullestUpdateTokens);
   const batch = largestMicroBatch(work, work.prompts * work.group, work.fullestBatchTokens);
   const sampling = {
-    rollout: decoding(input, kv, work.maxNewTokens),
+    ...(kv !== null && { rollout: decoding(input, kv, work.maxNewTokens) }),
     ...(evaluationKv !== null && { evaluation: decoding(input, evaluationKv, maxNewTokens) }),
   };
   const largest = { training: update, scoring: work.scoringPasses > 0 ? batch : null };

@@ -245,7 +245,10 @@ function* stepSeconds(
   }));
   const training = trainingSeconds(input, sequences, clock);
   yield;
-  const decode = yield* decodeSeconds(input, sampled, memory.kv.slots, clock.decodeStep);
+  const { kv } = memory;
+  // What servers need is not known here.
+  const decode = kv === null ? 0 : yield* decodeSeconds(input, sampled, kv.slots, clock.decodeStep);
+  const prefill = kv === null ? 0 : work.prompts * clock.prefill(work.promptTokens);
   const trained = trainedParameters(model.shape, work);
   // A batch is generated and scored once for `numIterations` passes over it.
   const share = 1 / config.numIterations;
@@ -255,7 +258,7 @@ function* stepSeconds(
     recomputation: own * training.recomputation,
     backward: own * training.backward,
     scoring: share * own * training.scoring,
-    prefill: (share * work.prompts * clock.prefill(work.promptTokens)) / config.stepsPerGeneration,
+    prefill: (share * prefill) / config.stepsPerGeneration,
     decode: share * scale * decode,
     optimizer: clock.optimizer(trained),
   };

@@ -1,5 +1,5 @@
 /** What a configuration demands of the engine, in tokens and sequences, on any device. */
-import type { Config } from '../config';
+import { servedBy, type Config } from '../config';
 import { DEFAULT_SLOTS } from '../engine/types';
 import { adaptedEverywhere, pairParameters, parameterCount, type Adapted, type ModelShape } from './cost';
 import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
@@ -47,6 +47,8 @@ export interface PlannedWork extends TrainingWork {
   /** Scoring passes over a batch: old log-probs and the reference's. */
   scoringPasses: number;
   kvBytes: number | null;
+  /** Servers sample the completions. */
+  served: boolean;
   /** Problems of the larger of a run's evaluations; 0: none. */
   evalProblems: number;
   evalMaxNewTokens: number;
@@ -109,6 +111,7 @@ export function plannedWork(
     ...trainedBy(config),
     adapted,
     kvBytes: config.kvBytes,
+    served: servedBy(config) !== null,
     evalProblems: Math.ceil(Math.max(config.evalProblems, config.evalSampledProblems) / ranks),
     evalMaxNewTokens: config.evalMaxNewTokens,
   };

@@ -27,7 +27,7 @@ test('--json prints the plan as an object', async () => {
   const { stdout } = await acoer('plan', '--preset', 'paper', '--device-name', 'H200', '--json');
   const plan = JSON.parse(stdout) as Plan;
   expect(plan.fits).toBe(true);
-  expect(plan.memory.kv.slots).toBe(16);
+  expect(plan.memory.kv!.slots).toBe(16);
 });
 
 test('mistakes exit with 2 and one sentence', async () => {

@@ -53,25 +53,25 @@ describe('memory of the paper’s run', () => {
 
   test('16 sequences of 150 + 8,192 tokens take 15.3 GB of KV cache if the memory allows', () => {
     const roomy = plan({ kvBytes: 16e9 });
-    expect(roomy.memory.kv.slots).toBe(16);
+    expect(roomy.memory.kv!.slots).toBe(16);
     expect(item('rollout', /KV cache/, roomy) / 1e9).toBeCloseTo(15.3, 1);
   });
 
   test('on a GPU the cache gets three quarters of the free memory: the whole group decodes together', () => {
     const { memory, changes, device } = plan();
-    expect(memory.kv.budgetBytes).toBeCloseTo(0.75 * (device.freeBytes - memory.phaseBytes.always), -1);
-    expect(memory.kv.slots).toBe(16);
+    expect(memory.kv!.budgetBytes).toBeCloseTo(0.75 * (device.freeBytes - memory.phaseBytes.always), -1);
+    expect(memory.kv!.slots).toBe(16);
     expect(changes!.map(({ setting }) => setting)).not.toContain('kvBytes');
   });
 
   test('on a CPU it gets a quarter, and the plan says how to get more', () => {
     const device = host(48e9);
     const { memory, changes } = plan({}, { device });
-    expect(memory.kv.budgetBytes).toBeCloseTo((device.freeBytes - memory.phaseBytes.always) / 4, -1);
-    expect(memory.kv.slots).toBeLessThan(16);
+    expect(memory.kv!.budgetBytes).toBeCloseTo((device.freeBytes - memory.phaseBytes.always) / 4, -1);
+    expect(memory.kv!.slots).toBeLessThan(16);
     expect(changes).toMatchObject([{ setting: 'kvBytes', why: expect.stringContaining('a quarter') }]);
     const { to } = changes![0]!;
-    expect(plan({ kvBytes: to as number }, { device }).memory.kv.slots).toBe(16);
+    expect(plan({ kvBytes: to as number }, { device }).memory.kv!.slots).toBe(16);
   });
 
   test('an adapter with fewer targets is smaller by what it leaves out', () => {
@@ -174,7 +174,7 @@ describe('several ranks', () => {
   const first = (ranks: number, changes: ConfigInput = {}) => plan(changes, { ranks }).time!.first.limit;
 
   test('each decodes its share of the group and trains its share of the tokens', () => {
-    expect([1, 2, 4, 16].map((ranks) => plan({}, { ranks }).memory.kv.slots)).toEqual([16, 8, 4, 1]);
+    expect([1, 2, 4, 16].map((ranks) => plan({}, { ranks }).memory.kv!.slots)).toEqual([16, 8, 4, 1]);
     const [one, four] = [first(1), first(4)];
     for (const phase of ['forward', 'backward'] as const) expect(four[phase]).toBeCloseTo(one[phase] / 4, 9);
     expect(four.optimizer).toBe(one.optimizer);
@@ -183,7 +183,7 @@ describe('several ranks', () => {
 
   test('the cache is advised to grow for the sequences of a rank only', () => {
     const kvBytes = (of: Plan) => of.changes!.map(({ setting }) => setting).includes('kvBytes');
-    const tight = { kvBytes: 8 * plan().memory.kv.slotBytes + 1e8 };
+    const tight = { kvBytes: 8 * plan().memory.kv!.slotBytes + 1e8 };
     expect([1, 2].map((ranks) => kvBytes(plan(tight, { ranks })))).toEqual([true, false]);
   });
 
@@ -275,7 +275,19 @@ describe('under memoryLimitBytes a plan is reduced as the run reduces itself', (
   test('a limit that is large enough changes nothing; a machine that small without a limit is too small', () => {
     const { kv, ...rest } = under(10e9).memory;
     expect(rest.microBatchTokens).toBe(under(null).memory.microBatchTokens);
-    expect(kv.slots).toBe(under(null).memory.kv.slots);
+    expect(kv!.slots).toBe(under(null).memory.kv!.slots);
     expect(under(null, {}, under(20e6).device.freeBytes).fits).toBe(false);
   });
+});
+
+test('where servers sample, neither the cache nor the time of sampling is counted', () => {
+  const [own, served] = [plan(), plan({ sampler: { type: 'vllm', servers: ['http://sampler-1:8000'] } })];
+  expect(served.memory.kv).toBeNull();
+  expect(served.memory.phaseBytes.rollout).toBe(0);
+  expect(served.memory.phaseBytes.training).toBe(own.memory.phaseBytes.training);
+  // Evaluations are still ours.
+  expect(served.memory.evaluationKv).toEqual(own.memory.evaluationKv);
+  expect(served.fits).toBe(true);
+  const [before, after] = [own.time!.mean.expected, served.time!.mean.expected];
+  expect(after).toEqual({ ...before, decode: 0, prefill: 0 });
 });
