@@ -2,7 +2,16 @@
  * Sampling on servers. The reference is the same run with the engine's own sampler under the seeds that servers get:
  * whatever goes wrong on the way, the run through servers is equal to it to the last bit, or ends in one sentence.
  */
-import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { packSequences } from '../../src/base/packing';
@@ -232,6 +241,48 @@ test('two servers, of which one is lost', async () => {
   expect(other.completions.length).toBeGreaterThan(4);
   expect(ran.metrics.some((line) => line['sampling/retries']! > 0)).toBe(true);
   await other.stop();
+}, 60_000);
+
+test('a server that goes and comes back: told once each, the run equal', async () => {
+  let completions = 0;
+  server.bend = async ({ path, body }, real) => {
+    if (path === COMPLETE && ofRun(body) && ++completions === 10) {
+      void server.down();
+      // Longer than the waits before the third failure in a row.
+      setTimeout(() => void server.up(), 2_500);
+    }
+    return real();
+  };
+  const ran = await run(served());
+  expectEqual(ran);
+  expect(warnings(ran)).toEqual([
+    expect.stringMatching(/^The sampler http:\S+ does not answer \(.*\); it is asked again\.$/),
+    expect.stringMatching(/^The sampler http:\S+ answers again\.$/),
+  ]);
+}, 60_000);
+
+test('a server of another model is refused, and no folder is left', async () => {
+  const folder = join(root, 'other-model');
+  const { directory } = await resolveModel('tiny');
+  cpSync(directory, folder, { recursive: true });
+  const path = join(folder, 'model.safetensors');
+  const bytes = readFileSync(path);
+  // Every fiftieth weight has the other sign.
+  for (let at = 8 + Number(bytes.readBigUInt64LE()) + 3; at < bytes.length; at += 200) bytes[at]! ^= 0x80;
+  writeFileSync(path, bytes);
+  const other = await BentServer.start(folder, root);
+  try {
+    const error = await failing(served({}, [other.url]));
+    expect(error).toMatchObject({
+      code: 'BAD_CONFIG',
+      message: expect.stringMatching(
+        /nats a token from those of the trainer .* it has other weights than tiny/,
+      ) as string,
+    });
+    expect(existsSync(join(root, `run-${runs - 1}`))).toBe(false);
+  } finally {
+    await other.stop();
+  }
 }, 60_000);
 
 const failing = (settings: TrainSettings) =>

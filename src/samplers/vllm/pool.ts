@@ -70,6 +70,8 @@ class Member {
   private failedMs = -Infinity;
   /** Not asked before. */
   outUntilMs = 0;
+  /** When it last had all that a request needs. */
+  preparedMs = -Infinity;
   /** The proof and loading in progress, which all requests wait for. */
   preparing: Promise<void> | null = null;
 
@@ -201,6 +203,8 @@ export class ServerPool {
         return;
       case 'adapter':
         if (++faults.forgotten >= MOST_FORGOTTEN) throw fails();
+        // Asked before the server was proved again: that it had lost its adapters is known.
+        if (begunMs < member.preparedMs) return;
         if (member.model !== null)
           this.parts.warn(`The sampler ${address} has lost its adapters: it was started again.`);
         return member.forget();
@@ -245,6 +249,7 @@ export class ServerPool {
     member.model ??= await this.parts.prove(member.server, signal);
     await member.server.load(name, folder, signal);
     member.loaded.add(name);
+    member.preparedMs = performance.now();
   }
 
   private async ask(
