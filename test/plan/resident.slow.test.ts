@@ -18,8 +18,10 @@ test('the embedded run takes what was planned, within 15%', async () => {
   const planned = await ended(spawnAcoer('plan', '--no-measure', '--json', ...length));
   const { memory } = JSON.parse(planned.stdout) as { memory: { peakBytes: number } };
   const out = join(folder, 'tiny');
-  const { code } = await ended(spawnAcoer('train', '--out', out, '--max-steps', '20', ...length));
-  expect(code).toBe(0);
+  // V8 lets its young generation grow up to 48 MB where objects are made fast, which no plan can know.
+  const small = ['--max-semi-space-size=1', builtCli(), 'train', '--out', out, '--max-steps', '20', ...length];
+  const { status, stderr } = spawnSync(process.execPath, small, { encoding: 'utf8' });
+  expect({ status, stderr }).toMatchObject({ status: 0 });
   const lines = readMetrics(join(out, 'metrics.jsonl'));
   const measured = Math.max(...lines.map((line) => line['memory/peak_resident_bytes']!));
   expect(memory.peakBytes / measured).toBeGreaterThan(0.85);
