@@ -53,7 +53,10 @@ export class BentServer {
 
   private port = 0;
   private async listen(): Promise<void> {
-    await new Promise<void>((done) => this.front.listen(this.port, '127.0.0.1', done));
+    await new Promise<void>((done, failed) => {
+      this.front.once('error', failed);
+      this.front.listen(this.port, '127.0.0.1', done);
+    });
     this.port = (this.front.address() as AddressInfo).port;
   }
 

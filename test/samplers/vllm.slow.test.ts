@@ -90,11 +90,17 @@ interface Ran {
 
 async function run(
   settings: TrainSettings,
-  options: { sampler?: SamplerMaker; out?: string } = {},
+  {
+    onEvent: told,
+    ...options
+  }: { sampler?: SamplerMaker; out?: string; onEvent?: (event: TrainEvent) => void } = {},
 ): Promise<Ran> {
   const events: TrainEvent[] = [];
   const out = options.out ?? join(root, `run-${runs++}`);
-  const onEvent = (event: TrainEvent) => void events.push(event);
+  const onEvent = (event: TrainEvent) => {
+    events.push(event);
+    told?.(event);
+  };
   await (await train({ ...SETTINGS, ...settings }, { ...options, out, onEvent })).result();
   const weights = readFileSync(join(out, 'final', 'adapter_model.safetensors'));
   return { out, events, metrics: metricsOf(out) as Record<string, number>[], weights };
@@ -246,14 +252,15 @@ test('two servers, of which one is lost', async () => {
 test('a server that goes and comes back: told once each, the run equal', async () => {
   let completions = 0;
   server.bend = async ({ path, body }, real) => {
-    if (path === COMPLETE && ofRun(body) && ++completions === 10) {
-      void server.down();
-      // Longer than the waits before the third failure in a row.
-      setTimeout(() => void server.up(), 2_500);
-    }
+    if (path === COMPLETE && ofRun(body) && ++completions === 10) await server.down();
     return real();
   };
-  const ran = await run(served());
+  let back: Promise<void> | undefined;
+  const onEvent = (event: TrainEvent) => {
+    if (event.type === 'warning' && /does not answer/.test(event.message)) back ??= server.up();
+  };
+  const ran = await run(served(), { onEvent });
+  await back;
   expectEqual(ran);
   expect(warnings(ran)).toEqual([
     expect.stringMatching(/^The sampler http:\S+ does not answer \(.*\); it is asked again\.$/),
