@@ -10,7 +10,8 @@ import { evaluateAll } from './evaluation/run';
 import { evaluationText, fullReport, paperTable3, paperTable4 } from './evaluation/tables';
 import { interruptible } from './interrupt';
 import { addJudgeOptions } from './judge';
-import { addRanksOptions, endWithParent, inProcesses } from './nproc';
+import { endWithParent } from '../base/parent';
+import { addRanksOptions, inProcesses } from './nproc';
 import { printJsonLine, printText } from './output';
 
 /** Options that have no meaning without a model. */

@@ -10,8 +10,9 @@ import { createServer } from 'node:net';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { AcoerError, badUsage, errorCode } from '../base/errors';
+import { AcoerError, badUsage } from '../base/errors';
 import { isRecord } from '../base/json';
+import { CHILD_ENVIRONMENT, type Told } from '../base/parent';
 import { printableLine } from '../base/printable';
 import { STOP_SIGNALS } from '../base/signals';
 import { launchOf } from '../ranks';
@@ -19,8 +20,6 @@ import { integer } from './command';
 import { printNote } from './output';
 
 const LOOPBACK = '127.0.0.1';
-/** Set for children, which tell what this process needs to know and end when it is gone. */
-const CHILD = 'ACOER_RANKS_CHILD';
 /** Refused, or asked to stop: starting again would not help, or is not wanted. */
 const FINAL_EXITS: readonly number[] = [2, 130];
 /** Errors with which a guard of the run has ended it, for somebody to look. */
@@ -124,7 +123,7 @@ function startRank(rank: number, size: number, shared: Record<string, string>, o
   const print = rank === 0 ? 'inherit' : 'pipe';
   const words = [...process.execArgv, process.argv[1]!, ...wordsOfRank(process.argv.slice(2))];
   const child = spawn(process.execPath, words, {
-    env: { ...process.env, ...shared, ...own, [CHILD]: '1' },
+    env: { ...process.env, ...shared, ...own, ...CHILD_ENVIRONMENT },
     stdio: ['ignore', print, print, 'ipc'],
   });
   for (const stream of [child.stdout, child.stderr]) {
@@ -140,14 +139,6 @@ function endOthers(children: readonly ChildProcess[]): void {
   signal('SIGCONT')();
   setTimeout(signal('SIGTERM'), GRACE_MS).unref();
   setTimeout(signal('SIGKILL'), GRACE_MS + LAST_MS).unref();
-}
-
-/** What a child has told of itself. */
-interface Told {
-  /** Its run's folder. */
-  run?: unknown;
-  /** The code of the error that it ends with. */
-  failed?: unknown;
 }
 
 /** The first rank that failed. */
@@ -276,20 +267,3 @@ export async function runRanks(size: number, maxRestarts = 0): Promise<number> {
     printNote(`acoer: ${failure.what}: all ranks start again${from} (restart ${restarts} of ${maxRestarts})`);
   }
 }
-
-/** In a child: ends it, with a checkpoint, when the process that started it is gone. */
-export function endWithParent(): void {
-  if (process.env[CHILD] !== '1' || process.channel === undefined) return;
-  process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
-  process.channel.unref();
-}
-
-function tell(told: Told): void {
-  if (process.env[CHILD] === '1') process.send?.(told);
-}
-
-/** In a child: tells where the run is. */
-export const tellFolder = (run: string): void => tell({ run });
-
-/** In a child: tells what it ends with. */
-export const tellFailure = (error: unknown): void => tell({ failed: errorCode(error) });

@@ -6,7 +6,7 @@ import { measureRanks, slowRanks } from '../ranks/measure';
 import type { RankProcess } from '../ranks/process';
 import { amongRanks } from './among-ranks';
 import { interruptible } from './interrupt';
-import { endWithParent } from './nproc';
+import { endWithParent } from '../base/parent';
 import { printText } from './output';
 import { formatTable } from './table';
 

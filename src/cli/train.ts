@@ -5,6 +5,7 @@ import { Option, type Command } from 'commander';
 import { mergeLayers, PRESETS } from '../config';
 import { describeConfigMarkdown } from '../config/describe';
 import { badUsage } from '../base/errors';
+import { endWithParent, tellFailure, tellFolder } from '../base/parent';
 import {
   onlySettings,
   resolveTrainConfig,
@@ -21,14 +22,7 @@ import type { KnownMetrics } from '../base/metric-names';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
 import { addEngineSettings, integer, path, repeatable } from './command';
 import { printableLine } from '../base/printable';
-import {
-  addRanksOptions,
-  endWithParent,
-  tellFailure,
-  tellFolder,
-  inProcesses,
-  type RanksFlags,
-} from './nproc';
+import { addRanksOptions, inProcesses, type RanksFlags } from './nproc';
 import { layersOf, resumedRun, type RunFlags, stoppable } from './run-call';
 import { alignTable } from './table';
 import { answersLines, closingLines, summaryTable } from './view/closing';

@@ -48,8 +48,8 @@ function notSettings(path: string, fault: string, cause?: unknown): AcoerError {
   return badUsage(`${path} ${fault}.${hint}`, cause);
 }
 
-/** Resolves module paths relative to the configuration file. */
-function withModulePaths(values: Values, folder: string): ConfigInput {
+/** Resolves module paths relative to the folder of the file that names them. */
+export function withModulePaths(values: Values, folder: string): ConfigInput {
   const { rewardModules, sinks, judge, sampler } = values;
   const inFolder = (file: unknown) => (typeof file === 'string' ? resolve(folder, file) : file);
   const paths: Values = {};

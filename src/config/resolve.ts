@@ -102,7 +102,8 @@ function rewardProblems(values: Values, registered: readonly string[]): ConfigPr
   return [...clashes, ...unknown];
 }
 
-const stacked = (layers: readonly object[]): Values => layers.reduce<Values>(overlay, {});
+/** `layers`, later ones over earlier ones, without the values of a preset. */
+export const stacked = (layers: readonly object[]): Values => layers.reduce<Values>(overlay, {});
 
 const presetOf = (name: unknown) =>
   typeof name === 'string' && Object.hasOwn(PRESETS, name) ? PRESETS[name] : undefined;

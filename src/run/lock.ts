@@ -114,6 +114,10 @@ export function lockState(directory: string): 'held' | 'left' | 'free' {
   return state ?? 'free';
 }
 
+/** Who writes to `directory`, or has; null: nobody, or nobody has said so. */
+export const lockOwner = (directory: string): LockOwner | null =>
+  readAt(join(directory, LOCK_FILE), (handle) => parseOwner(readText(handle)));
+
 /** @param byKernel the kernel says so; else only the content of the file does */
 function lockedError(directory: string, owner: LockOwner | null, byKernel: boolean): AcoerError {
   const wait = 'wait for it to end, or stop it';
