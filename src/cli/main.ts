@@ -19,6 +19,7 @@ import { printNote } from './output';
 const COMMANDS: Readonly<Record<string, string>> = {
   init: 'write a configuration, a judge, a reward and some rows to begin with',
   train: 'train a model with GRPO; without arguments, trains the embedded tiny model',
+  sweep: 'train several rewards, seeds or settings over one base, and compare them',
   sft: 'fine-tune on completions of others (supervised), as a warm start for train',
   fork: 'continue a run from a checkpoint in a new folder, with another reward or seed',
   show: 'print completions of a run to read, also while it trains',
