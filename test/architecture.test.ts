@@ -61,7 +61,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['train'],
   ['sft'],
   ['export', 'lab', 'report', 'chat', 'push'],
-  ['watch', 'serve'],
+  ['watch', 'serve', 'sweep'],
   ['index', 'bench'],
   ['cli'],
 ];
@@ -176,6 +176,13 @@ test.each(['base', 'life', 'grpo', 'sft'])('the files of %s import each other in
   const files = sourceFiles().filter((file) => moduleOf(file) === room);
   expect(files.length).toBeGreaterThan(10);
   expect(circles(files)).toEqual([]);
+});
+
+test('a sweep is started by the command line and by programs, and nothing else knows of sweeps', () => {
+  const wrong = all.filter(
+    ({ file, target }) => moduleOf(target) === 'sweep' && !['sweep', 'cli', 'index'].includes(moduleOf(file)),
+  );
+  expect(shown(wrong)).toEqual([]);
 });
 
 test('only src/run writes run files', () => {

@@ -14,7 +14,7 @@ interface WatchFlags {
 
 export function define(command: Command): void {
   command
-    .argument('[path]', 'a run, or a folder of runs', 'runs')
+    .argument('[path]', 'a run, a folder of runs, or of a sweep', 'runs')
     .option(
       '--port <n>',
       `port to listen on (default: ${DEFAULT_PORT}, or the next one that is free)`,

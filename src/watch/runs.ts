@@ -34,7 +34,7 @@ export class Runs {
   /** Sentences about the folder. */
   notes: string[] = [];
 
-  /** @throws BAD_INPUT if `path` is no folder */
+  /** @param path a run, a folder of runs or of a sweep @throws BAD_INPUT if it is no folder */
   constructor(path: string) {
     if (!existsSync(path)) {
       throw badInput(`There is no folder ${path}: name a run or a folder of runs.`);
@@ -42,7 +42,7 @@ export class Runs {
     if (!statSync(path).isDirectory()) {
       throw badInput(`${path} is a file: name a run or a folder of runs.`);
     }
-    this.root = realpathSync(path);
+    this.root = realpathSync(runsFolder(path));
     this.single = isRun(new RunDirectory(this.root));
   }
 
@@ -122,6 +122,12 @@ export class Runs {
   openedRun(id: string): OpenedRun | null {
     return this.opened.get(id) ?? null;
   }
+}
+
+/** The folder of runs in the folder of a sweep (`acoer sweep`), else `path` itself. */
+function runsFolder(path: string): string {
+  const runs = join(path, 'runs');
+  return existsSync(join(path, 'sweep.json')) && existsSync(runs) ? runs : path;
 }
 
 function isRunOrUnreadable(path: string): boolean {

@@ -5,6 +5,7 @@ const COMMANDS = [
   ...[
     'init',
     'train',
+    'sweep',
     'sft',
     'fork',
     'show',

@@ -122,6 +122,18 @@ test.each([
   expect(await ask(address)).toMatchObject({ status: 404, text: 'not found\n' });
 });
 
+test("of a sweep's folder its runs are shown", async () => {
+  const sweep = watchedFolder();
+  writeFileSync(join(sweep, 'sweep.json'), '{}');
+  writeRun(join(sweep, 'runs', 'acoer-s1'), { steps: 3 });
+  writeRun(join(sweep, 'runs', 'acoer-s2'), { steps: 3 });
+  const watching = await startWatch({ path: sweep, port: 0 });
+  const secret = new URL(watching.address).pathname.split('/')[1]!;
+  const { text } = await ask(`/${secret}/runs`, {}, 'GET', watching.port);
+  await watching.close();
+  expect((JSON.parse(text) as { name: string }[]).map(({ name }) => name)).toEqual(['acoer-s1', 'acoer-s2']);
+});
+
 test('links that lead out of the folder are not runs, and the list says so', async () => {
   const names = (JSON.parse((await ask(`/${token}/runs`)).text) as { name: string }[]).map(
     ({ name }) => name,
