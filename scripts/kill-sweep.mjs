@@ -96,7 +96,12 @@ function runSweep(file, out, killMs) {
   let output = '';
   let killed = null;
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk));
-  const timer = killMs === null ? undefined : setTimeout(() => (killed = kill(child, out)), killMs);
+  const attempt = () => {
+    killed = kill(child, out);
+    // No run has its lock yet.
+    if (killed === null) timer = setTimeout(attempt, 50);
+  };
+  let timer = killMs === null ? undefined : setTimeout(attempt, killMs);
   return new Promise((resolve, reject) => {
     child.on('error', reject);
     child.on('close', (code) => {
@@ -145,12 +150,18 @@ function checkEqual(out, whole) {
 
 /** One sweep, killed until it ends or the number of kills is reached. */
 async function killedSweep(file, out, whole, wholeMs, killsLeft) {
-  const count = { sweep: 0, run: 0 };
-  for (;;) {
+  const count = { sweep: 0, run: 0, wholeMs };
+  for (let first = true; ; first = false) {
     const made = count.sweep + count.run;
-    const { code, killed, output } = await runSweep(file, out, made < killsLeft ? random() * wholeMs : null);
+    const { code, killed, output, elapsedMs } = await runSweep(
+      file,
+      out,
+      made < killsLeft ? random() * count.wholeMs : null,
+    );
     if (killed !== null) count[killed]++;
     if (killed === 'sweep') continue;
+    // The machine may be less busy now, and kills should fall within a sweep.
+    if (killed === null && first) count.wholeMs = Math.min(wholeMs, elapsedMs);
     // A run that was killed is tried again, so only a second kill of the same can have failed it.
     check(code === 0 || (code === 1 && killed === 'run'), `exit code ${code}:\n${output}`);
     if (code === 1) continue;
@@ -172,11 +183,13 @@ try {
   const whole = join(work, 'whole');
   const { code, output, elapsedMs } = await runSweep(file, whole, null);
   check(code === 0, `the sweep without kills failed:\n${output}`);
+  let wholeMs = elapsedMs;
   const total = { sweeps: 0, killedSweeps: 0, killedRuns: 0 };
   while (total.killedSweeps + total.killedRuns < kills) {
     const out = join(work, `sweep-${total.sweeps}`);
     const left = kills - total.killedSweeps - total.killedRuns;
-    const count = await killedSweep(file, out, whole, elapsedMs, left);
+    const count = await killedSweep(file, out, whole, wholeMs, left);
+    wholeMs = count.wholeMs;
     total.sweeps++;
     total.killedSweeps += count.sweep;
     total.killedRuns += count.run;

@@ -150,7 +150,8 @@ async function printPlan(asked: Asked, { parallel }: SweepFlags, signal: AbortSi
   });
   const time =
     hours === null ? 'unknown' : `${hours.toFixed(2)} hours (${duration(3_600_000 * hours)}), ${by}`;
-  printText([head, memoryLine(found), `time    ${time}`, '', formatTable([['run', 'steps', 'memory', 'time'], ...rows])].join('\n')); // prettier-ignore
+  const table = formatTable([['run', 'steps', 'memory', 'time'], ...rows]);
+  printText([head, memoryLine(found), `time    ${time}`, '', table].join('\n'));
 }
 
 /** Of a sweep in which nothing is left to do. */

@@ -1,11 +1,21 @@
 /** What the folder of a sweep's run says of it. */
 import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { shownJson } from '../base/json';
 import { mean } from '../base/statistics';
 import { HEALTH, type StepMetrics } from '../base/types';
 import type { Config } from '../config';
-import { lineMetrics, linesSince, readProgress, readSoundMetrics, RunDirectory } from '../run';
+import {
+  lineMetrics,
+  linesSince,
+  readProgress,
+  readRunDirectory,
+  readSoundMetrics,
+  RunDirectory,
+} from '../run';
 import { lockOwner, lockState } from '../run/lock';
+import { resolveTrainConfig } from '../train';
 
 const COLLAPSED = HEALTH.indexOf('collapsed');
 const STATE = 'monitor/state';
@@ -30,6 +40,30 @@ export async function foundEnd(
   // One that was killed before it ended by itself ends again when it is resumed; one that has ended would go on.
   const saved = run.checkpointSteps().at(-1) === last.step;
   return saved || readProgress(path)?.phase === 'failed' ? 'collapsed' : null;
+}
+
+/** Settings that a run keeps with a place or a commit. */
+const PLACES: readonly string[] = ['model', 'dataset', 'evalDataset', 'adapter'];
+/** Settings that name code by its place; their content is compared when the run is resumed. */
+const CODE: readonly string[] = ['rewardModules', 'judge', 'sampler', 'sinks'];
+/** Settings that change no number of a run, or only round it otherwise. */
+const FREE: readonly string[] = ['name', 'notify', 'threads', 'device', 'saveSteps', 'keepCheckpoints'];
+
+function sameSetting(name: string, stored: unknown, wanted: unknown): boolean {
+  if (JSON.stringify(stored) === JSON.stringify(wanted) || CODE.includes(name)) return true;
+  if (!PLACES.includes(name) || typeof stored !== 'string' || typeof wanted !== 'string') return false;
+  // A data set may be a sum of several, each with its commit.
+  const plain = (text: string): string => text.replace(/@[\w.-]+/g, '');
+  return plain(stored) === plain(wanted) || resolve(stored) === resolve(wanted);
+}
+
+/** What the run in `path` was begun with instead of `wanted`, as `reward: "acc", not "acoer"`. @throws BAD_INPUT, BAD_CONFIG */
+export function otherSettings(path: string, wanted: Config): string[] {
+  const stored = resolveTrainConfig([readRunDirectory(path).trainSettings()]);
+  const names = (Object.keys(wanted) as (keyof Config)[]).filter((name) => !FREE.includes(name));
+  return names
+    .filter((name) => !sameSetting(name, stored[name], wanted[name]))
+    .map((name) => `${name}: ${shownJson(stored[name])}, not ${shownJson(wanted[name])}`);
 }
 
 /** The process that writes to a run's folder; null: none does. `pid` null: it has not said so. */

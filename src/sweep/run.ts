@@ -4,7 +4,7 @@ import { badUsage } from '../base/errors';
 import { listed } from '../base/text';
 import { RunDirectory } from '../run';
 import type { SweepFile } from './file';
-import { foundEnd, showsCollapse, untilFree, writerOf } from './found';
+import { foundEnd, otherSettings, showsCollapse, untilFree, writerOf } from './found';
 import {
   inSlot,
   readSweep,
@@ -22,6 +22,7 @@ import {
   exitCodeOf,
   isOver,
   waitingJob,
+  type Ending,
   type Job,
   type Schedule,
   type SweepEvent,
@@ -208,9 +209,19 @@ class RunningSweep {
     onNews({ type: 'started', run: { ...run }, alone: this.schedule.jobs[job]!.turn === 'alone' });
     void process.ended.then(async (ending) => {
       this.processes.delete(job);
-      const collapsed = await showsCollapse(runPath(path, run)).catch(() => false);
-      this.handle({ type: 'ended', job, ending: { ...ending, collapsed } });
+      this.handle({ type: 'ended', job, ending: await this.found(run, ending) });
     });
+  }
+
+  /** What a process has ended with, by its run's files as well: one that was killed may have made its run. */
+  private async found(run: SweepRun, ending: Omit<Ending, 'collapsed'>): Promise<Ending> {
+    const folder = runPath(this.options.path, run);
+    const { config } = this.options.runs.find((one) => one.folder === run.folder)!;
+    const collapsed = await showsCollapse(folder).catch(() => false);
+    const silent = ending.exitCode !== 0 && ending.failure === null;
+    const end = silent ? await foundEnd(folder, config).catch(() => null) : null;
+    if (end === 'finished') return { ...ending, exitCode: 0, collapsed };
+    return { ...ending, failure: end === 'collapsed' ? 'COLLAPSED' : ending.failure, collapsed };
   }
 
   /** The sweep's own files cannot be written, or no process started: what runs saves and ends. */
@@ -221,6 +232,19 @@ class RunningSweep {
     );
     this.schedule = { ...this.schedule, jobs, stopping: true };
     for (const process of this.processes.values()) process.stop();
+  }
+}
+
+/** A folder that was made under other settings would be compared as what it is not. @throws BAD_CONFIG */
+function refuseForeign({ path, runs }: SweepOptions, begun: readonly SweepRun[]): void {
+  for (const { folder, startedAt } of begun) {
+    // What this sweep has started has its settings.
+    if (startedAt !== null) continue;
+    const other = otherSettings(runPath(path, { folder }), runs.find((run) => run.folder === folder)!.config);
+    if (other.length === 0) continue;
+    throw badUsage(
+      `${runPath(path, { folder })} was begun with other settings (${other.slice(0, 3).join('; ')}); move it away, or choose another folder (--out).`,
+    );
   }
 }
 
@@ -237,6 +261,7 @@ async function settle({ path, signal, onNews, runs }: SweepOptions, own: readonl
     const collapsed = end === 'collapsed' || (await showsCollapse(folder));
     const exitCode = end === 'collapsed' ? 1 : 0;
     Object.assign(run, { state: 'done', exitCode, collapsed, endedAt: new Date().toISOString() });
+    onNews({ type: 'ended', run: { ...run } });
   }
 }
 
@@ -270,10 +295,11 @@ export async function runSweep(options: SweepOptions): Promise<SweepEnd> {
   try {
     const begun = (run: SweepRun): boolean => existsSync(new RunDirectory(runPath(path, run)).config());
     const sweep = mergedSweep(options, folder.stored, begun);
-    // From here on it can be resumed.
-    folder.write(sweep, chosen);
     const own = [...sweep.runs.keys()].filter((i) => chosen.has(sweep.runs[i]!.folder));
     const ownRuns = own.map((i) => sweep.runs[i]!);
+    refuseForeign(options, ownRuns.filter(begun));
+    // From here on it can be resumed.
+    folder.write(sweep, chosen);
     await settle(options, ownRuns);
     const exitCode = await new RunningSweep(options, folder, sweep, own).run();
     const warn = (message: string): void => onNews({ type: 'warning', message });

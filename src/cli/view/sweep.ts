@@ -131,7 +131,8 @@ export class SweepView {
     const left = this.leftMs(rows.map(({ now }) => now));
     const time = left === null ? '' : `, about ${duration(left)} left`;
     const head = `${this.ended.size} of ${this.total} runs ended, ${this.running.size} running${time}`;
-    return [head, ...alignTable(rows.map(({ row }) => row), 5)]; // prettier-ignore
+    const table = rows.map(({ row }) => row);
+    return [head, ...alignTable(table, 5)];
   }
 
   /** By the time that whole runs took, and what is left of those that run. */
