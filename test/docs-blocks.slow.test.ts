@@ -6,14 +6,23 @@
  *   with a comment `// {...}` behind it has that value. What needs the hub (a name of it in the code) is not run here.
  * - A block below a paragraph that names a command, `acoer ...`, and ends with a colon is what that command prints.
  * - A block of commands names commands and options that exist.
- * - YAML of ours is a valid configuration.
+ * - YAML of ours is a valid configuration, or a sweep.
  * - All other blocks are listed below, each with the reason why it cannot be run here.
  *
  * What a model has computed differs between processors: in what a command prints of it every number counts as equal to
  * every other, in what code prints numbers within 30% (or 0.1); the widths of columns do not count.
  */
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -21,6 +30,7 @@ import { promisify } from 'node:util';
 import ts from 'typescript';
 import { parse as parseYaml } from 'yaml';
 import { type ConfigInput, resolveConfig } from '../src/config';
+import { readSweepFile, sweepRuns } from '../src/sweep';
 import { acoer, builtCli, ROOT } from './helpers/cli';
 
 const run = promisify(execFile);
@@ -231,10 +241,22 @@ test.each(named(blocks.filter((block) => isCode(block) && !notRun(block) && !HUB
   },
 );
 
-test.each(named(blocks.filter((block) => isYaml(block) && !notRun(block))))(
+const isSweep = ({ text }: Block): boolean => /^base:/m.test(text);
+
+test.each(named(blocks.filter((block) => isYaml(block) && !isSweep(block) && !notRun(block))))(
   '%s is a configuration',
   (_, { text }) => {
     expect(() => resolveConfig([parseYaml(text) as ConfigInput], 'paper')).not.toThrow();
+  },
+);
+
+test.each(named(blocks.filter((block) => isYaml(block) && isSweep(block))))(
+  '%s is a sweep',
+  (_, { text }) => {
+    const path = join(folder, 'sweep.yaml');
+    writeFileSync(path, text);
+    if (!existsSync(join(folder, 'configs'))) symlinkSync(join(ROOT, 'configs'), join(folder, 'configs'));
+    expect(sweepRuns(readSweepFile(path)).length).toBeGreaterThan(1);
   },
 );
 

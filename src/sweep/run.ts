@@ -1,6 +1,6 @@
 /** A sweep from its start to its end: the schedule's starts become processes, and their ends its events. */
 import { existsSync } from 'node:fs';
-import { badUsage } from '../base/errors';
+import { badUsage, errorMessage } from '../base/errors';
 import { listed } from '../base/text';
 import { RunDirectory } from '../run';
 import type { SweepFile } from './file';
@@ -283,6 +283,18 @@ export function chosenRuns({
 const isComplete = ({ runs }: Sweep): boolean =>
   runs.every(({ state }) => ['done', 'failed', 'skipped'].includes(state));
 
+/** Whether the tables could be written; the runs are made all the same. */
+async function tablesWritten(path: string, onNews: SweepOptions['onNews']): Promise<boolean> {
+  const warn = (message: string): void => onNews({ type: 'warning', message });
+  try {
+    await writeTables(path, warn);
+    return true;
+  } catch (error) {
+    warn(`The tables could not be written: ${errorMessage(error)} To try again: acoer report ${path}`);
+    return false;
+  }
+}
+
 /**
  * Makes the runs that are left, and at the end the tables.
  * @throws BAD_CONFIG, RUN_EXISTS, RUN_LOCKED before anything is started; the system's error if a file of the sweep cannot
@@ -302,9 +314,9 @@ export async function runSweep(options: SweepOptions): Promise<SweepEnd> {
     folder.write(sweep, chosen);
     await settle(options, ownRuns);
     const exitCode = await new RunningSweep(options, folder, sweep, own).run();
-    const warn = (message: string): void => onNews({ type: 'warning', message });
-    if (!signal.aborted && (slot === null || isComplete(readSweep(path)))) await writeTables(path, warn);
-    return { exitCode, sweep, own: ownRuns };
+    const last = slot === null || isComplete(readSweep(path));
+    const written = signal.aborted || !last || (await tablesWritten(path, onNews));
+    return { exitCode: exitCode === 0 && !written ? 1 : exitCode, sweep, own: ownRuns };
   } finally {
     folder.close();
   }
