@@ -1,4 +1,4 @@
-/** `acoer sweep`: several runs over one base, as processes, and their tables. */
+/** `acoer sweep`: several runs over one base, as processes, and their comparison. */
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { isCancellation } from '../base/abortable';
@@ -56,7 +56,7 @@ export function define(command: Command): void {
       'after',
       `
 Trains every run of the file in a process of its own, into the folder's runs/,
-and at the end writes the tables that compare them. docs/sweep.md explains the
+and at the end a report that compares them. docs/sweep.md explains the
 file. acoer watch FOLDER shows all runs while they train. Ctrl-C saves and ends
 all of them.
 

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { badUsage, errorMessage } from '../base/errors';
 import { listed } from '../base/text';
 import { RunDirectory } from '../run';
+import { writeComparison } from './comparison';
 import type { SweepFile } from './file';
 import { foundEnd, otherSettings, showsCollapse, untilFree, writerOf } from './found';
 import {
@@ -27,13 +28,13 @@ import {
   type Schedule,
   type SweepEvent,
 } from './schedule';
-import { writeTables } from './tables-files';
 
 /** What the view is told. */
 export type SweepNews =
   | { type: 'waiting for'; run: SweepRun; pid: number | null }
   | { type: 'started'; run: SweepRun; alone: boolean }
   | { type: 'ended'; run: SweepRun }
+  | { type: 'compared'; report: string }
   | { type: 'warning'; message: string };
 
 export interface SweepOptions {
@@ -279,24 +280,24 @@ export function chosenRuns({
   return runs.filter(({ name, hash }) => (only.length === 0 || only.includes(name)) && inSlot(slot, hash));
 }
 
-/** Whether all runs of a sweep have ended, so that its tables have everything. */
+/** Whether all runs of a sweep have ended, so that its report has everything. */
 const isComplete = ({ runs }: Sweep): boolean =>
   runs.every(({ state }) => ['done', 'failed', 'skipped'].includes(state));
 
-/** Whether the tables could be written; the runs are made all the same. */
-async function tablesWritten(path: string, onNews: SweepOptions['onNews']): Promise<boolean> {
-  const warn = (message: string): void => onNews({ type: 'warning', message });
+/** Whether the report could be written; the runs are made all the same. */
+async function compared(path: string, onNews: SweepOptions['onNews']): Promise<boolean> {
   try {
-    await writeTables(path, warn);
+    const report = await writeComparison(path);
+    if (report !== null) onNews({ type: 'compared', report });
     return true;
   } catch (error) {
-    warn(`The tables could not be written: ${errorMessage(error)} To try again: acoer report ${path}`);
+    onNews({ type: 'warning', message: `The report could not be written: ${errorMessage(error)}` });
     return false;
   }
 }
 
 /**
- * Makes the runs that are left, and at the end the tables.
+ * Makes the runs that are left, and at the end the report.
  * @throws BAD_CONFIG, RUN_EXISTS, RUN_LOCKED before anything is started; the system's error if a file of the sweep cannot
  * be written, when its runs have saved and ended
  */
@@ -315,7 +316,7 @@ export async function runSweep(options: SweepOptions): Promise<SweepEnd> {
     await settle(options, ownRuns);
     const exitCode = await new RunningSweep(options, folder, sweep, own).run();
     const last = slot === null || isComplete(readSweep(path));
-    const written = signal.aborted || !last || (await tablesWritten(path, onNews));
+    const written = signal.aborted || !last || (await compared(path, onNews));
     return { exitCode: exitCode === 0 && !written ? 1 : exitCode, sweep, own: ownRuns };
   } finally {
     folder.close();

@@ -77,6 +77,9 @@ test('three methods, two seeds: each run is that of acoer train alone; the secon
   const { code, stdout, stderr } = await sweep(THREE, whole);
   expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining('2 at a time, ') });
   expect(stdout).toContain('All 6 runs are done');
+  expect(stderr).toContain(`report ${join(whole, 'report.html')}`);
+  const page = readFileSync(join(whole, 'report.html'), 'utf8');
+  for (const method of ['acc', 'grpo-lp', 'acoer']) expect(page).toContain(method);
   const made = readSweep(whole);
   expect(made.runs.map((run) => [run.folder, run.method, run.seed, run.state, run.exitCode])).toEqual(
     [1, 2].flatMap((seed) =>
@@ -93,7 +96,10 @@ test('three methods, two seeds: each run is that of acoer train alone; the secon
   expect(untimedFiles(alone)).toEqual(untimedFiles(join(whole, 'runs/grpo-lp-s2')));
 
   const again = await sweep(THREE, whole, '--resume');
-  expect({ code: again.code, stderr: again.stderr }).toEqual({ code: 0, stderr: '' });
+  expect({ code: again.code, stderr: again.stderr }).toEqual({
+    code: 0,
+    stderr: `report ${join(whole, 'report.html')}\n`,
+  });
   expect(again.stdout).toBe(stdout);
   expect(readSweep(whole)).toEqual(made);
   const refused = await sweep(THREE, whole);

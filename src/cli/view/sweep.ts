@@ -86,6 +86,9 @@ export class SweepView {
       case 'ended':
         this.end(news.run);
         break;
+      case 'compared':
+        this.print(`report ${news.report}`);
+        break;
       case 'warning':
         this.print(`warning: ${news.message}`);
     }
