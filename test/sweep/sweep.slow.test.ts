@@ -31,11 +31,30 @@ function fileOf(name: string, text: string): string {
   return path;
 }
 
+/** While this file is there, runs of `acc` wait in their second step. */
+const hold = join(folder, 'hold');
+const held = join(folder, 'held');
+writeFileSync(
+  join(folder, 'acc.mjs'),
+  `import { existsSync, writeFileSync } from 'node:fs';
+   import { setTimeout } from 'node:timers/promises';
+   let calls = 0;
+   export default async ({ correct }) => {
+     // A step has eight completions.
+     if (++calls > 8 && existsSync(${JSON.stringify(hold)})) {
+       writeFileSync(${JSON.stringify(held)}, '');
+       while (existsSync(${JSON.stringify(hold)})) await setTimeout(5);
+     }
+     return correct ? 1 : 0;
+   };
+  `,
+);
+
 const THREE = fileOf(
   'three',
   `${SMALL}
 runs:
-  - { name: acc, set: { reward: acc } }
+  - { name: acc, set: { reward: mine, rewardModules: { mine: acc.mjs } } }
   - { name: grpo-lp, set: { reward: grpo-lp } }
   - { name: acoer }
 grid: { seed: [1, 2] }
@@ -50,14 +69,16 @@ const states = ({ runs }: Sweep): string[] => runs.map(({ state }) => state);
 
 const metricsOf = (path: string) => readMetrics(join(path, 'metrics.jsonl'));
 
-/** A sweep of one of the methods, in which one run has made a step. */
+/** A sweep of one of the methods, in which one run has made a step and is held in the next. */
 async function underWay(
   out: string,
 ): Promise<{ child: ChildProcessWithoutNullStreams; end: Promise<CommandResult> }> {
+  rmSync(held, { force: true });
+  writeFileSync(hold, '');
   const child = spawnAcoer('sweep', THREE, '--out', out, '--only', 'acc');
   const end = ended(child);
   const metrics = join(out, 'runs', 'acc-s1', 'metrics.jsonl');
-  await reached(child, end, () => existsSync(metrics) && readFileSync(metrics, 'utf8').includes('\n'));
+  await reached(child, end, () => existsSync(held) && readFileSync(metrics, 'utf8').includes('\n'));
   return { child, end };
 }
 
@@ -146,6 +167,7 @@ test('asked to end: the runs save, exit 130 with the command that goes on, and t
   child.kill('SIGTERM');
   const { code, stdout } = await end;
   expect(code).toBe(130);
+  rmSync(hold);
   expect(stdout).toContain(`To go on: acoer sweep ${THREE} --out ${out} --resume`);
   expect(readSweep(out).runs[0]).toMatchObject({ state: 'waiting', exitCode: 130 });
   expect(lockState(join(out, 'runs/acc-s1'))).toBe('free');
@@ -162,6 +184,7 @@ test('the sweep is killed: its runs save and end by themselves, and what they le
   process.kill(pid, 'SIGSTOP');
   child.kill('SIGKILL');
   await end;
+  rmSync(hold);
   expect(states(readSweep(out))).toContain('running');
   const resumed = spawnAcoer('sweep', THREE, '--out', out, '--resume', '--only', 'acc');
   let told = '';
