@@ -19,7 +19,16 @@ test('the embedded run takes what was planned, within 15%', async () => {
   const { memory } = JSON.parse(planned.stdout) as { memory: { peakBytes: number } };
   const out = join(folder, 'tiny');
   // V8 lets its young generation grow up to 48 MB where objects are made fast, which no plan can know.
-  const small = ['--max-semi-space-size=1', builtCli(), 'train', '--out', out, '--max-steps', '20', ...length];
+  const small = [
+    '--max-semi-space-size=1',
+    builtCli(),
+    'train',
+    '--out',
+    out,
+    '--max-steps',
+    '20',
+    ...length,
+  ];
   const { status, stderr } = spawnSync(process.execPath, small, { encoding: 'utf8' });
   expect({ status, stderr }).toMatchObject({ status: 0 });
   const lines = readMetrics(join(out, 'metrics.jsonl'));
