@@ -24,10 +24,10 @@ const LOW = 0.025;
 class Draws {
   private state: [a: number, b: number, c: number, d: number];
 
-  constructor(seed: number) {
+  constructor(seed: number, purpose: string) {
     const low = (word: bigint): number => Number(word & 0xffffffffn) | 0;
     const high = (word: bigint): number => Number(word >> 32n) | 0;
-    const [first, second] = [streamSeed(seed, 'bootstrap', 0), streamSeed(seed, 'bootstrap', 1)];
+    const [first, second] = [streamSeed(seed, purpose, 0), streamSeed(seed, purpose, 1)];
     this.state = [low(first), high(first), low(second), high(second)];
   }
 
@@ -50,6 +50,12 @@ class Draws {
   }
 }
 
+/** Fills arrays with independent uniform integers below `size`; streams of other purposes are independent. */
+export function bootstrapDraws(seed: number, purpose: string): (indices: Int32Array, size: number) => void {
+  const draws = new Draws(seed, `bootstrap ${purpose}`);
+  return (indices, size) => draws.fill(indices, size);
+}
+
 /**
  * The values of `statistics` on each resample, one array per statistic.
  * @param columns numbers of the problems, one array per quantity
@@ -66,7 +72,7 @@ export function bootstrap(
     { length: width * size },
     (_, i) => columns[i % width]![Math.floor(i / width)]!,
   );
-  const draws = new Draws(seed);
+  const draws = new Draws(seed, 'bootstrap');
   const indices = new Int32Array(size);
   const [sums, counts] = [new Float64Array(width), new Int32Array(size)];
   const values: Float64Array[] = [];

@@ -1,5 +1,5 @@
 /** The paper's protocol (verified boxed answers, lengths in tokens) and all figures computed from it. */
-export { type BootstrapOptions, type Interval } from './bootstrap';
+export { bootstrapDraws, type BootstrapOptions, type Interval } from './bootstrap';
 export { accuracyChange, type AccuracyChange, pairedInterval, wilsonInterval } from './change';
 export { compare, type Comparison, type PairedFigure, type PairedTokens } from './compare';
 export {
