@@ -1,4 +1,4 @@
-/** `acoer data`: shows a data set as training or evaluation will see it. */
+/** `acoer data`: shows a data set as training or evaluation will see it, or what of a benchmark is in it. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { mergeLayers, parseAssignments, readConfigFile, resolveConfig, type Config } from '../config';
 import {
@@ -8,10 +8,13 @@ import {
   KNOWN_DATASETS,
   loadDataset,
   loadRunData,
+  overlapOf,
+  overlapText,
   type RunData,
   trainSpec,
 } from '../data';
-import { badInput, errorCode, errorMessage } from '../base/errors';
+import { badInput, badUsage, errorCode, errorMessage } from '../base/errors';
+import { printableLine } from '../base/printable';
 import { type ModelFetchOptions, resolveTokenizer } from '../models';
 import { loadTokenizer } from '../tokenizer';
 import { integer, repeatable } from './command';
@@ -33,6 +36,7 @@ interface DataFlags {
   /** Set by --no-tokens. */
   tokens: boolean;
   sample: number;
+  against?: string;
   json?: boolean;
 }
 
@@ -121,11 +125,45 @@ async function openTokenizer(config: Config, flags: DataFlags, options: ModelFet
   }
 }
 
+/** Matches that are named; --json has all of them. */
+const SHOWN_MATCHES = 5;
+
+/** Which problems of `benchmark` are also in the training data. */
+async function compareWith(benchmark: string, config: Config, flags: DataFlags): Promise<void> {
+  if (flags.eval === true) {
+    throw badUsage('--against compares the training data with a benchmark: remove --eval.');
+  }
+  await interruptible(async (signal) => {
+    const load = (spec: DatasetSpec) =>
+      loadDataset({ ...spec, keepRows: false, ...showDownload(spec.name, signal), skipBadRows: true });
+    const training = await load(specOf(config, flags));
+    const { seed } = config;
+    const evaluated = await load({ name: benchmark, split: 'eval', seed, dropUnparsedGold: false });
+    const overlap = await overlapOf(evaluated, training, signal);
+    if (flags.json === true)
+      return printJsonLine({ training: training.name, against: benchmark, ...overlap });
+    const { exact, near } = overlap;
+    const lines = (['exact', 'near'] as const).flatMap((kind) =>
+      overlap[kind]
+        .slice(0, SHOWN_MATCHES)
+        .map(({ id, trainingId }) =>
+          printableLine(`  ${id}: ${kind === 'near' ? 'nearly ' : ''}training row ${trainingId}`, 200),
+        ),
+    );
+    const more = exact.length + near.length - lines.length;
+    const rest = more > 0 ? [`  and ${more} more; --json lists all`] : [];
+    printText([overlapText(benchmark, overlap), ...lines, ...rest].join('\n'));
+  });
+}
+
 async function dataCommand(name: string | undefined, flags: DataFlags): Promise<void> {
   if (name === undefined && flags.config === undefined) {
+    if (flags.against !== undefined)
+      throw badUsage('--against needs the training data: name it, or give --config.');
     printText(knownNames());
     return;
   }
+  if (flags.against !== undefined) return compareWith(flags.against, configOf(name, flags), flags);
   const config = configOf(name, flags);
   await interruptible(async (signal) => {
     const fetching = (what: string) => showDownload(what, signal);
@@ -174,6 +212,10 @@ export function define(command: Command): void {
     )
     .option('--no-tokens', 'use no tokenizer and count lengths in characters')
     .option('--sample <n>', 'number of prompts to measure, evenly spread; 0: all', integer(0), 10_000)
+    .option(
+      '--against <benchmark>',
+      'how many problems of this data set are also in the training data, exactly or nearly',
+    )
     .option('--json', 'print one JSON object instead of text')
     .action(dataCommand);
 }
