@@ -127,6 +127,8 @@ export interface ParetoPoint extends Record<(typeof PARETO_VALUES)[number], numb
   label: string;
   /** Index of its colour; null: the base model. */
   index: number | null;
+  /** One seed of a method: a small dot without bars and name, which the front passes by. */
+  small?: boolean;
 }
 
 /** Points that no other beats in both accuracy and tokens, from few tokens to many. */
@@ -181,7 +183,8 @@ function placedLabels(
 /** The paper's main figure: accuracy against mean total tokens, with intervals and the Pareto front. */
 export async function paretoSvg(points: readonly ParetoPoint[]): Promise<string> {
   const { Plot, draw } = await loadDrawing('acoer report');
-  const front = paretoFront(points);
+  const large = points.filter(({ small }) => small !== true);
+  const front = paretoFront(large);
   const stroke = ({ index }: ParetoPoint) => (index === null ? 'var(--muted)' : colour(index));
   const percent = (name: 'accuracy' | 'accuracyLow' | 'accuracyHigh') => (point: ParetoPoint) =>
     100 * point[name];
@@ -201,10 +204,14 @@ export async function paretoSvg(points: readonly ParetoPoint[]): Promise<string>
         strokeDasharray: '5 4',
         curve: 'step-after',
       }),
-      Plot.ruleX(points, { x: 'tokens', y1: percent('accuracyLow'), y2: percent('accuracyHigh'), ...bar }),
-      Plot.ruleY(points, { y: percent('accuracy'), x1: 'tokensLow', x2: 'tokensHigh', ...bar }),
-      Plot.dot(points, { ...xy, r: 5, fill: stroke, stroke: 'var(--page)', strokeWidth: 1.5 }),
-      ...placedLabels(points, xDomain, yDomain).map((label) =>
+      Plot.ruleX(large, { x: 'tokens', y1: percent('accuracyLow'), y2: percent('accuracyHigh'), ...bar }),
+      Plot.ruleY(large, { y: percent('accuracy'), x1: 'tokensLow', x2: 'tokensHigh', ...bar }),
+      Plot.dot(
+        points.filter(({ small }) => small === true),
+        { ...xy, r: 2.6, fill: stroke, fillOpacity: 0.6 },
+      ),
+      Plot.dot(large, { ...xy, r: 5, fill: stroke, stroke: 'var(--page)', strokeWidth: 1.5 }),
+      ...placedLabels(large, xDomain, yDomain).map((label) =>
         Plot.text([label], {
           ...xy,
           text: 'label',

@@ -64,8 +64,12 @@ const summarised = (rows: readonly StoredCompletion[]): Solved => {
 };
 
 /** null: the run did not evaluate this, or not twice yet. */
-async function beforeAfter(run: RunData, kind: EvaluationKind): Promise<BeforeAfter | null> {
-  const kept = await keptAnswers(run, kind);
+async function beforeAfter(
+  run: RunData,
+  kind: EvaluationKind,
+  withAnswers: boolean,
+): Promise<BeforeAfter | null> {
+  const kept = withAnswers ? await keptAnswers(run, kind) : null;
   const answers = kept?.answers ?? null;
   let sides: [Solved, Solved] | null = null;
   if (run.summary === null) {
@@ -80,8 +84,9 @@ async function beforeAfter(run: RunData, kind: EvaluationKind): Promise<BeforeAf
   return { kind, step, base, trained, change: accuracyChange(base, trained), answers };
 }
 
-export async function evaluationsOf(run: RunData): Promise<BeforeAfter[]> {
-  const all = await Promise.all(KINDS.map((kind) => beforeAfter(run, kind)));
+/** @param withAnswers whether to read the answers, whose texts take most of the memory of a report */
+export async function evaluationsOf(run: RunData, withAnswers = true): Promise<BeforeAfter[]> {
+  const all = await Promise.all(KINDS.map((kind) => beforeAfter(run, kind, withAnswers)));
   return all.filter((one) => one !== null);
 }
 

@@ -86,7 +86,7 @@ export async function makeReport(paths: readonly string[], { title }: ReportOpti
   refuseTwice(paths);
   const runs = named(paths.map(readRun));
   refuseMixed(runs);
-  const reports = await Promise.all(runs.map(reportOf));
+  const reports = await Promise.all(runs.map((run) => reportOf(run)));
   const content = reports.length === 1 ? await single(reports[0]!) : await several(reports);
   const heading = title ?? (runs.length === 1 ? runs[0]!.name : `${runs.length} runs compared`);
   const supervised = runs.every(({ sft }) => sft !== null);
@@ -111,5 +111,12 @@ export async function writeFigures(folder: string, figures: readonly Figure[]): 
 }
 
 export { shownCompletions } from './completions';
-export { readRun } from './run-data';
+export { readRun, type RunData } from './run-data';
+export { PARETO_VALUES, paretoSvg, type ParetoPoint } from './evaluation-figures';
+export { figuresHtml, shortNumber, type Figure } from './figure';
+export { markup, type Html } from './html';
+export { pageHtml } from './page';
+export { dynamicsFigures, dynamicsHtml, type Method } from './several';
+export { reportOf, type Section } from './single';
+export { numberTable } from './tables';
 export { pageFile } from './page-files';

@@ -101,7 +101,12 @@ function bandOf(runs: readonly (readonly Point[])[]): Point[] {
     }));
 }
 
-function methodLine({ label, index, reports }: Method, figure: TimeFigure, metric: string): DrawnLine | null {
+function methodLine(
+  { label, index, reports }: Method,
+  figure: TimeFigure,
+  metric: string,
+  most?: number,
+): DrawnLine | null {
   const as = figure.lines.find((line) => line.metric === metric)!.as;
   const runs = reports
     .map(({ values }) => pointsOf(values.lines, metric))
@@ -110,17 +115,17 @@ function methodLine({ label, index, reports }: Method, figure: TimeFigure, metri
   if (runs.length === 0) return null;
   const band = bandOf(runs);
   const name = runs.length > 1 ? `${label} (${runs.length} seeds)` : label;
-  const points = thinned(band).map(({ step, value }) => ({ step, value }));
-  return { label: name, index, as, points, band: runs.length > 1 ? thinned(band) : undefined };
+  const points = thinned(band, most).map(({ step, value }) => ({ step, value }));
+  return { label: name, index, as, points, band: runs.length > 1 ? thinned(band, most) : undefined };
 }
 
 /** The metrics of a group of figures, all methods overlaid; seeds as a band around their mean. */
-async function overlaid(group: FigureGroup, methods: readonly Method[]): Promise<Figure[]> {
+async function overlaid(group: FigureGroup, methods: readonly Method[], most?: number): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (const figure of group.figures) {
     for (const { metric, label } of figure.lines) {
       const lines = methods
-        .map((method) => methodLine(method, figure, metric))
+        .map((method) => methodLine(method, figure, metric, most))
         .filter((line) => line !== null);
       const flat = lines.every(({ points }) => points.every(({ value }) => value === points[0]!.value));
       if (lines.length === 0 || flat) continue;
@@ -139,6 +144,33 @@ async function overlaid(group: FigureGroup, methods: readonly Method[]): Promise
   }
   return figures;
 }
+
+/**
+ * The training dynamics of methods: every figure of one run, all methods overlaid, in the groups of a run's report.
+ * @param most points of a line; default: as many as a figure has pixels for
+ */
+export const dynamicsFigures = (methods: readonly Method[], most?: number) =>
+  Promise.all(
+    FIGURE_GROUPS.map(async (group) => ({
+      title: group.title,
+      figures: await overlaid(group, methods, most),
+    })),
+  );
+
+/** The figures in their groups; the first group is open. */
+export const dynamicsHtml = (groups: Awaited<ReturnType<typeof dynamicsFigures>>): Html =>
+  markup`<p class="muted">
+      Runs that differ in nothing but their seed are one line with a band from the least to the most.
+    </p>
+    ${groups
+      .filter(({ figures }) => figures.length > 0)
+      .map(
+        (
+          { title, figures },
+          i,
+        ) => markup`<details${i === 0 ? markup` open` : null}><summary>${title}</summary>
+${figuresHtml(figures)}</details>`,
+      )}`;
 
 /** Half of the 95% interval of the mean tokens; 0: the answers were not kept. */
 function tokensHalf(evaluation: BeforeAfter, side: 'base' | 'trained'): number {
@@ -264,9 +296,7 @@ export async function comparison(
   const pareto = (await Promise.all(KINDS.map((kind) => paretoFigure(methods, kind)))).filter(
     (figure) => figure !== null,
   );
-  const dynamics = await Promise.all(
-    FIGURE_GROUPS.map(async (group) => ({ ...group, figures: await overlaid(group, methods) })),
-  );
+  const dynamics = await dynamicsFigures(methods);
   const tests = KINDS.map((kind) => differences(reports, kind)).filter((table) => table !== null);
   const sections: Section[] = [
     {
@@ -277,18 +307,7 @@ export async function comparison(
     {
       id: 'dynamics',
       title: 'Training dynamics',
-      content: markup`<p class="muted">
-          Runs that differ in nothing but their seed are one line with a band from the least to the most.
-        </p>
-        ${dynamics
-          .filter(({ figures }) => figures.length > 0)
-          .map(
-            (
-              { title, figures },
-              i,
-            ) => markup`<details${i === 0 ? markup` open` : null}><summary>${title}</summary>
-${figuresHtml(figures)}</details>`,
-          )}`,
+      content: dynamicsHtml(dynamics),
     },
     ...(await Promise.all(reports.map(runSection))),
   ];

@@ -45,8 +45,9 @@ export interface RunReport {
   values: StepValues;
 }
 
-export async function reportOf(run: RunData): Promise<RunReport> {
-  const evaluations = await evaluationsOf(run);
+/** @param withAnswers false: only the figures of its evaluations */
+export async function reportOf(run: RunData, withAnswers = true): Promise<RunReport> {
+  const evaluations = await evaluationsOf(run, withAnswers);
   return { run, evaluations, values: stepValues(run, evaluations) };
 }
 

@@ -39,10 +39,10 @@ export interface StepValues {
 /** More points than pixels only make a file larger. */
 const MOST_POINTS = 360;
 
-/** Every n-th point and the last, at most `MOST_POINTS`. */
-export function thinned<T>(points: readonly T[]): readonly T[] {
-  if (points.length <= MOST_POINTS) return points;
-  const every = Math.ceil(points.length / MOST_POINTS);
+/** Every n-th point and the last, at most `most`. */
+export function thinned<T>(points: readonly T[], most = MOST_POINTS): readonly T[] {
+  if (points.length <= most) return points;
+  const every = Math.ceil(points.length / most);
   return points.filter((_, i) => i % every === 0 || i === points.length - 1);
 }
 
