@@ -1,4 +1,5 @@
 export * from './accepted';
+export * from './answer-numbers';
 export * from './final';
 export * from './atomic';
 export * from './checkpoint';

@@ -1,6 +1,6 @@
 /** Statistics of a method over its seeds: intervals, paired comparisons, Holm's correction, shares of collapsed runs. */
 import { studentQuantile } from '../base/distributions';
-import { quantile } from '../base/statistics';
+import { quantileOfSorted } from '../base/statistics';
 import { bootstrapDraws, wilsonInterval, type Interval } from '../eval';
 
 /** With fewer seeds a method has points and no interval: an interval over problems alone is that of one run. */
@@ -77,7 +77,9 @@ function resampled(columns: readonly SeedRows[], options: TwoLevelOptions): Resa
  * the bootstrap", 2015, section 4.3). Without it an interval of 5 seeds covers the truth 84 times in 100.
  */
 const widening = (seeds: number, level: number): number =>
-  Math.sqrt(seeds / (seeds - 1)) * (studentQuantile(level, seeds - 1) / studentQuantile(level, Infinity));
+  seeds === 1
+    ? 0
+    : Math.sqrt(seeds / (seeds - 1)) * (studentQuantile(level, seeds - 1) / studentQuantile(level, Infinity));
 
 type Statistic = (...means: number[]) => number;
 
@@ -93,7 +95,8 @@ function intervalAt(
   );
   // A ratio to 0 tokens has no interval.
   if (values.some(Number.isNaN)) return { low: NaN, high: NaN };
-  return { low: quantile(values, level / 2), high: quantile(values, 1 - level / 2) };
+  values.sort();
+  return { low: quantileOfSorted(values, level / 2), high: quantileOfSorted(values, 1 - level / 2) };
 }
 
 /** The smallest level whose interval excludes 0, at least twice the share of one resample. */
@@ -131,6 +134,20 @@ export function overSeeds(
   const interval = intervalAt(LEVEL, seeds, parts, statistic);
   const value = statistic(...parts.map(({ mean }) => mean));
   return { seeds, value, interval, p: Number.isNaN(interval.low) ? null : pOf(seeds, parts, statistic) };
+}
+
+/** The same for one model, such as the base: an interval for new problems. @param columns a value of each problem */
+export function overProblems(
+  columns: readonly Float64Array[],
+  statistic: Statistic,
+  options: TwoLevelOptions = {},
+): SeedEstimate {
+  const parts = resampled(
+    columns.map((row) => [row]),
+    options,
+  );
+  const value = statistic(...parts.map(({ mean }) => mean));
+  return { seeds: 1, value, interval: intervalAt(LEVEL, 1, parts, statistic), p: null };
 }
 
 export const itself: Statistic = (mean) => mean;
