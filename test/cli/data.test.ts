@@ -135,3 +135,38 @@ test('reports how many problems a run would train and evaluate on, and shows tho
     stdout: expect.stringContaining('a run would reject this data') as string,
   });
 });
+
+describe('--against', () => {
+  const rowsAt = (name: string, problems: readonly string[]): string => {
+    const path = join(folder, name);
+    writeFileSync(path, problems.map((problem) => `${JSON.stringify({ problem, answer: '1' })}\n`).join(''));
+    return path;
+  };
+
+  test('counts the problems of a benchmark that are in the training data, and names them', async () => {
+    const training = rowsAt('training.jsonl', [
+      'What is 2+2?',
+      'Say how many primes are there below ten, please.',
+    ]);
+    const benchmark = rowsAt('bench.jsonl', [
+      'what is 2 + 2',
+      'How many primes are there below ten',
+      'What is 3+3?',
+    ]);
+    const { code, stdout } = await acoer('data', training, '--against', benchmark);
+    expect(code).toBe(0);
+    expect(stdout).toBe(
+      `contamination: 1 of 3 problems of ${benchmark} are also in the training data, 1 nearly\n  0: training row 0\n  1: nearly training row 1\n`,
+    );
+    const { stdout: json } = await acoer('data', training, '--against', benchmark, '--json');
+    expect(JSON.parse(json)).toMatchObject({ problems: 3, exact: [{ id: '0', trainingId: '0' }] });
+  });
+
+  test('needs training data', async () => {
+    expect(await acoer('data', '--against', file)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('--against needs the training data') as string,
+    });
+    expect((await acoer('data', file, '--eval', '--against', file)).code).toBe(2);
+  });
+});

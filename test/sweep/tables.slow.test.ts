@@ -310,6 +310,30 @@ test('folders of acoer eval are columns of their runs, and a table with pass@k',
   expect(html).toContain('Evaluations by acoer eval');
 });
 
+test('the report says what of the evaluation data is in the training data, where both are files', async () => {
+  const file = (name: string, problems: readonly string[]): string => {
+    const lines = problems.map((problem) => `${JSON.stringify({ problem, answer: '1' })}\n`);
+    writeFileSync(join(root, name), lines.join(''));
+    return join(root, name);
+  };
+  const config = {
+    dataset: file('training.jsonl', ['What is 1+1?', 'What is 2+2?']),
+    evalDataset: file('held.jsonl', ['what is 2 + 2', 'What is 3+3?']),
+  };
+  const local = await writeSweep(join(root, 'local'), seedsOf(1, { ...method('acoer', STABLE), config }));
+  expect((await makeSweepReport(local)).html).toMatch(
+    /Contamination: 1 of 2 problems of \S+held\.jsonl are also in the training data, 0 nearly\./,
+  );
+  const hub = { dataset: 'numinamath-tir', evalDataset: 'math500' };
+  const remote = await writeSweep(
+    join(root, 'remote'),
+    seedsOf(1, { ...method('acoer', STABLE), config: hub }),
+  );
+  expect((await makeSweepReport(remote)).html).toContain(
+    'acoer data numinamath-tir --against math500 checks it.',
+  );
+});
+
 test('text for LaTeX is escaped', () => {
   expect(texText('50% of a_b & {c} #1 ~ ^ \\ é')).toBe(
     String.raw`50\% of a\_b \& \{c\} \#1 \textasciitilde{} \textasciicircum{} \textbackslash{} ?`,
