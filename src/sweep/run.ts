@@ -1,9 +1,9 @@
 /** A sweep from its start to its end: the schedule's starts become processes, and their ends its events. */
 import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { badUsage, errorMessage } from '../base/errors';
 import { listed } from '../base/text';
 import { RunDirectory } from '../run';
-import { writeComparison } from './comparison';
 import type { SweepFile } from './file';
 import { foundEnd, otherSettings, showsCollapse, untilFree, writerOf } from './found';
 import {
@@ -28,6 +28,7 @@ import {
   type Schedule,
   type SweepEvent,
 } from './schedule';
+import { writeTables } from './tables-files';
 
 /** What the view is told. */
 export type SweepNews =
@@ -286,12 +287,14 @@ const isComplete = ({ runs }: Sweep): boolean =>
 
 /** Whether the report could be written; the runs are made all the same. */
 async function compared(path: string, onNews: SweepOptions['onNews']): Promise<boolean> {
+  const warn = (message: string): void => onNews({ type: 'warning', message });
   try {
-    const report = await writeComparison(path);
-    if (report !== null) onNews({ type: 'compared', report });
+    await writeTables(path, warn);
+    const report = join(path, 'report.html');
+    if (existsSync(report)) onNews({ type: 'compared', report });
     return true;
   } catch (error) {
-    onNews({ type: 'warning', message: `The report could not be written: ${errorMessage(error)}` });
+    warn(`The report could not be written: ${errorMessage(error)} To try again: acoer report ${path}`);
     return false;
   }
 }
