@@ -1,4 +1,5 @@
 /** Estimates as cells of tables. */
+import { wilsonInterval } from '../eval';
 import { isPaperBenchmark, PAPER_BENCHMARKS } from '../eval/paper';
 import type { Measured, Quantity } from './measured';
 import { rowsOf } from './measured';
@@ -65,5 +66,8 @@ export function baseCell(
     (_, i) => rows.reduce((sum, row) => sum + row[i]!, 0) / rows.length,
   );
   const { value, interval } = overProblems([mean], itself);
+  // The bootstrap's has no width where all answers are right.
+  if (quantity === 'accuracy')
+    return [{ ...plainValue(quantity, value), ...wilsonInterval(value * mean.length, mean.length) }];
   return [{ ...plainValue(quantity, value), ...interval }];
 }

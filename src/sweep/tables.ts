@@ -154,12 +154,13 @@ function methodRows(method: Method, { benchmarks }: SweepResults, all: readonly 
   const done = method.runs.filter(({ run }) => run.state === 'done');
   const collapsed = collapsedRuns(method);
   const dagger = collapsed.some(({ paper }) => paper.onset !== null) ? MARK.paper : MARK.guard;
+  const hasPeak = collapsed.some((run) => peakStep(run) !== null);
   const end = [
-    text(method.name),
+    text(collapsed.length > 0 && !hasPeak ? `${method.name} ${dagger}` : method.name),
     text(String(done.length)),
     ...benchmarks.flatMap((benchmark) => endCells(method, benchmark, all)),
   ];
-  if (collapsed.length === 0) return [end];
+  if (!hasPeak) return [end];
   const steps = [...new Set(collapsed.map(peakStep))].filter((step) => step !== null).sort((a, b) => a - b);
   const where = steps.length === 0 ? '' : ` @${steps.join(', ')}`;
   const peak = benchmarks.flatMap((benchmark) => peakCells(collapsed, benchmark));
