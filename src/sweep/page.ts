@@ -19,9 +19,10 @@ import {
 import { listed } from '../base/text';
 import { baseCell, benchmarkTitle, meanCell } from './cells';
 import { claimsText } from './claims';
-import { baseOf, endOf, type Method, type SweepResults } from './results';
+import { endOf, type Method, type SweepResults } from './results';
 import { numberText, rangeText, type Cell, type Table, type Value } from './table';
 import type { Measured } from './measured';
+import { basesOf } from './tables';
 import type { SweepTables } from './tables-files';
 
 /** Points of a line: a page with eleven methods is to stay a few megabytes. */
@@ -108,8 +109,8 @@ function methodPoints({ name, index, runs }: Method, benchmark: string): ParetoP
 async function paretoFigure({ methods }: SweepResults, benchmark: string): Promise<Figure | null> {
   const points = methods.flatMap((method) => methodPoints(method, benchmark));
   if (points.length === 0) return null;
-  const bases = methods.flatMap(({ runs }) => runs.flatMap((run) => baseOf(run, benchmark) ?? []));
-  const all = bases.length === 0 ? points : [meanPoint('base', null, bases.slice(0, 1), baseCell), ...points];
+  const bases = basesOf(methods, benchmark);
+  const all = bases.length === 0 ? points : [meanPoint('base', null, bases, baseCell), ...points];
   const id = `pareto-${benchmark.replaceAll(/[^\w]+/g, '-')}`;
   const columns = [
     'model',

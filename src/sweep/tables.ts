@@ -107,7 +107,7 @@ const ends = (method: Method, benchmark: string): Measured[] =>
   method.runs.map((run) => endOf(run, benchmark)).filter((one) => one !== null);
 
 /** Evaluations of the base: one a run of the method with most of them. */
-function basesOf(methods: readonly Method[], benchmark: string): Measured[] {
+export function basesOf(methods: readonly Method[], benchmark: string): Measured[] {
   const all = methods.map(({ runs }) =>
     runs.map((run) => baseOf(run, benchmark)).filter((one) => one !== null),
   );
