@@ -10,11 +10,11 @@ beforeAll(builtCli);
 afterAll(() => rmSync(folder, { recursive: true }));
 
 test.each([
-  [['nonsense', '--help'], "acoer: unknown command 'nonsense'; the commands are init, train, sft, "],
-  [['help', 'nonsense'], "acoer: unknown command 'nonsense'; the commands are init, train, sft, "],
+  [['nonsense', '--help'], "acoer: unknown command 'nonsense'; the commands are init, train, sweep, sft, "],
+  [['help', 'nonsense'], "acoer: unknown command 'nonsense'; the commands are init, train, sweep, sft, "],
   [['evla', '-h'], "acoer: unknown command 'evla'; did you mean `eval`?"],
   [['bench'], "acoer: missing required argument 'what' (what to measure: rollout, train, step); see acoer bench --help"],
-  [['report'], "acoer: missing required argument 'run' (folders of runs; several are compared); see acoer report --help"],
+  [['report'], "acoer: missing required argument 'run' (folders of runs, several are compared; or of a sweep, with folders of acoer eval); see acoer report --help"],
   [['train', '--reward', 'mine.mjs'], 'there is no reward "mine.mjs"; a reward in a file goes under rewardModules: rewardModules.NAME=mine.mjs, and reward NAME'],
 ])('%j', async (words, sentence) => {
   const { code, stdout, stderr } = await acoer(...words);
