@@ -293,10 +293,9 @@ export class ServerPool {
   }
 
   /** The server with the fewest requests that may be asked now. */
-  private usable(avoid: Member | null): Member | undefined {
-    const now = performance.now();
+  private usable(avoid: Member | null, nowMs: number): Member | undefined {
     const free = this.members.filter(
-      ({ inFlight, outUntilMs }) => outUntilMs <= now && inFlight < this.parts.requests,
+      ({ inFlight, outUntilMs }) => outUntilMs <= nowMs && inFlight < this.parts.requests,
     );
     const others = free.filter((member) => member !== avoid);
     return (others.length > 0 ? others : free).reduce<Member | undefined>(
@@ -332,8 +331,10 @@ export class ServerPool {
 
   /** Gives servers to those who wait, in order; where all are out, later. */
   private serve(): void {
+    // One time for all: a wait that ended between two looks at the clock would have neither a server nor a timer.
+    const nowMs = performance.now();
     for (let next = this.waiters[0]; next !== undefined; next = this.waiters[0]) {
-      const member = this.usable(next.avoid);
+      const member = this.usable(next.avoid, nowMs);
       if (member === undefined) break;
       this.waiters.shift();
       member.inFlight++;
@@ -341,15 +342,14 @@ export class ServerPool {
     }
     clearTimeout(this.timer);
     if (this.waiters.length === 0) return;
-    const now = performance.now();
     const { patienceMs } = this.parts;
-    const lostMs = this.lostSinceMs === null ? 0 : now - this.lostSinceMs;
+    const lostMs = this.lostSinceMs === null ? 0 : nowMs - this.lostSinceMs;
     if (lostMs >= patienceMs && this.members.every(({ inFlight }) => inFlight === 0)) {
       const error = samplerLost(this.lastFault, patienceMs);
       for (const { fail } of this.waiters.splice(0)) fail(error);
       return;
     }
-    const outs = this.members.map(({ outUntilMs }) => outUntilMs).filter((ms) => ms > now);
-    if (outs.length > 0) this.timer = setTimeout(() => this.serve(), minimum(outs) - now + 1);
+    const outs = this.members.map(({ outUntilMs }) => outUntilMs).filter((ms) => ms > nowMs);
+    if (outs.length > 0) this.timer = setTimeout(() => this.serve(), minimum(outs) - nowMs + 1);
   }
 }
