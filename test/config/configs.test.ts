@@ -7,9 +7,13 @@ import { balanceOf, holdOf, runLab } from '../../src/lab';
 import { closeRewards, openRewards, resolveTrainConfig } from '../../src/train/inputs';
 
 const FOLDER = join(__dirname, '..', '..', 'configs');
-/** Without the runs of other papers, which have a test of their own. */
+/** Without sweeps and the runs of other papers, which have tests of their own. */
 const files = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter(
-  (name) => name.endsWith('.yaml') && !name.startsWith('field') && name !== join('real', 'sft.yaml'),
+  (name) =>
+    name.endsWith('.yaml') &&
+    !name.endsWith('-sweep.yaml') &&
+    !name.startsWith('field') &&
+    name !== join('real', 'sft.yaml'),
 );
 const resolved = (file: string) => resolveTrainConfig([readConfigFile(join(FOLDER, file))]);
 
