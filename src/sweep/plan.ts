@@ -1,12 +1,11 @@
 /** From a sweep's file to its runs in order, and what they need together. Pure. */
-import { createHash } from 'node:crypto';
 import { badUsage, errorMessage } from '../base/errors';
 import { groupBy } from '../base/group-by';
-import { isRecord, shownJson } from '../base/json';
+import { shownJson } from '../base/json';
 import { mean } from '../base/statistics';
 import { parseAssignments, stacked, type Config } from '../config';
 import { resolveReward } from '../rewards';
-import { resolveTrainConfig } from '../train';
+import { configHash, resolveTrainConfig } from '../train';
 import { badSweep, type Method, type Problem, type Settings, type SweepFile } from './file';
 import { NAME_CHARACTERS, RUNS, type SweepRun } from './folder';
 
@@ -20,19 +19,8 @@ export interface PlannedRun extends Pick<
   config: Config;
 }
 
-/** The same text for the same value, whatever the order of its keys. */
-function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
-  if (!isRecord(value)) return JSON.stringify(value) ?? 'null';
-  const keys = Object.keys(value).sort();
-  return `{${keys.map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`).join(',')}}`;
-}
-
-/** SHA-256 of what makes a run what it is: its configuration without its name. */
-export const hashOf = (config: Config): string =>
-  createHash('sha256')
-    .update(canonical({ ...config, name: null }))
-    .digest('hex');
+/** Of what makes a run what it is: its configuration without its name. */
+const hashOf = (config: Config): string => configHash({ ...config, name: null });
 
 const shownValue = (value: unknown): string => (typeof value === 'string' ? value : shownJson(value));
 

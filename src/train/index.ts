@@ -14,6 +14,7 @@ export { onlySettings } from '../life/call';
 export { TRAIN_CALL, type TrainOptions, type TrainSettings } from './options';
 export { train, TrainRun } from './train';
 export { resolveTrainConfig } from './inputs';
+export { configHash } from './resume';
 export { longestLocalPrompt } from './opened';
 export { isStuck } from '../life/watchdog';
 export { judgeIdentity, type JudgingSettings, openJudge, type OpenedJudge } from './judging';

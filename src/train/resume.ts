@@ -34,6 +34,7 @@ export const CHANGEABLE: Changeable<Config> = {
   otherwise: (run, step) => `continue in a new folder: ${forkCommand(run, step)} --set ...`,
 };
 
+/** SHA-256 of a configuration, whatever the order of its keys. */
 export function configHash(config: Config): string {
   const sorted = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(sorted);
