@@ -10,22 +10,14 @@
  * may be left. Exit code 0 if all of that held. Needs `npm run build:ts` and the addon.
  */
 import { spawn } from 'node:child_process';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
 import { scriptArguments } from './lib/arguments.mjs';
+import { untimedContent } from './lib/untimed.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const require = createRequire(import.meta.url);
@@ -111,18 +103,6 @@ function runSweep(file, out, killMs) {
   });
 }
 
-const TIMED = /^(step_time$|time\/|memory\/|directory$)/;
-const untimed = (text) =>
-  JSON.stringify(JSON.parse(text), (name, value) => (TIMED.test(name) ? undefined : value));
-
-function contentOf(path) {
-  const bytes = readFileSync(path);
-  if (path.endsWith('.json')) return untimed(bytes.toString());
-  if (!path.endsWith('.jsonl')) return bytes.toString('base64');
-  const lines = bytes.toString().split('\n');
-  return lines.map((line) => (line === '' ? '' : untimed(line))).join('\n');
-}
-
 /** Content of a run's files by path, without what covers wall times, and without its checkpoints. */
 function filesOf(folder) {
   const names = readdirSync(folder, { recursive: true })
@@ -131,7 +111,7 @@ function filesOf(folder) {
       (name) => !/^checkpoints\//.test(name) && !/SHA256SUMS$|tfevents|^progress\.json$/.test(basename(name)),
     )
     .sort();
-  return new Map(names.map((name) => [name, contentOf(join(folder, name))]));
+  return new Map(names.map((name) => [name, untimedContent(join(folder, name))]));
 }
 
 function checkEqual(out, whole) {

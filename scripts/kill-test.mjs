@@ -18,6 +18,7 @@ import { basename, join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
 import { scriptArguments } from './lib/arguments.mjs';
+import { untimedContent } from './lib/untimed.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const require = createRequire(import.meta.url);
@@ -106,18 +107,6 @@ function checkpointSteps(folder) {
   return names.filter((name) => /^step-\d+$/.test(name)).map((name) => Number(name.slice('step-'.length)));
 }
 
-const TIMED = /^(step_time$|time\/|memory\/|directory$)/;
-const untimed = (text) =>
-  JSON.stringify(JSON.parse(text), (name, value) => (TIMED.test(name) ? undefined : value));
-
-function contentOf(path) {
-  const bytes = readFileSync(path);
-  if (path.endsWith('.json')) return untimed(bytes.toString());
-  if (!path.endsWith('.jsonl')) return bytes.toString('base64');
-  const lines = bytes.toString().split('\n');
-  return lines.map((line) => (line === '' ? '' : untimed(line))).join('\n');
-}
-
 /** Content of every file by path, except what the run was doing last, and checksums and the event file, which cover wall times. */
 function filesOf(folder) {
   const names = readdirSync(folder, { recursive: true })
@@ -127,7 +116,7 @@ function filesOf(folder) {
         !/SHA256SUMS$|tfevents|^progress\.json$/.test(basename(name)),
     )
     .sort();
-  return new Map(names.map((name) => [name, contentOf(join(folder, name))]));
+  return new Map(names.map((name) => [name, untimedContent(join(folder, name))]));
 }
 
 function checkEqual(folder, whole) {
