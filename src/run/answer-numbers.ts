@@ -1,6 +1,6 @@
 /** The numbers of an evaluation's answers, without their texts: those of many runs fit into memory. */
-import { badInput } from '../base/errors';
 import { parquetRows } from '../parquet';
+import { typedFields } from './completions';
 
 /** One answer to one problem. */
 export interface AnswerNumbers {
@@ -14,32 +14,19 @@ export interface AnswerNumbers {
 }
 
 const COLUMNS = {
-  prompt_index: 'number',
-  sample: 'number',
-  problem_id: 'string',
-  correct: 'boolean',
-  thinking_tokens: 'number',
-  total_tokens: 'number',
+  promptIndex: ['prompt_index', 'number'],
+  sample: ['sample', 'number'],
+  problemId: ['problem_id', 'string'],
+  correct: ['correct', 'boolean'],
+  thinkingTokens: ['thinking_tokens', 'number'],
+  totalTokens: ['total_tokens', 'number'],
 } as const;
-const READ: readonly string[] = [...Object.keys(COLUMNS), 'level'];
+const READ: readonly string[] = [...Object.values(COLUMNS).map(([name]) => name), 'level'];
 
 function numbersOf(path: string, row: Record<string, unknown>, index: number): AnswerNumbers {
-  const wrong = Object.entries(COLUMNS).find(([name, type]) => typeof row[name] !== type);
-  if (wrong !== undefined) {
-    const [name, type] = wrong;
-    throw badInput(
-      `${path} is not a table of an evaluation's answers: in row ${index + 1} \`${name}\` must be a ${type}.`,
-    );
-  }
-  return {
-    promptIndex: row.prompt_index as number,
-    sample: row.sample as number,
-    problemId: row.problem_id as string,
-    level: typeof row.level === 'string' ? row.level : null,
-    correct: row.correct as boolean,
-    thinkingTokens: row.thinking_tokens as number,
-    totalTokens: row.total_tokens as number,
-  };
+  const fields = typedFields(COLUMNS, "a table of an evaluation's answers", path, row, index);
+  const { level } = row;
+  return { ...(fields as Omit<AnswerNumbers, 'level'>), level: typeof level === 'string' ? level : null };
 }
 
 /** @param path of a table that `writeAnswers` wrote @throws BAD_INPUT if it is not one */

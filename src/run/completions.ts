@@ -157,18 +157,29 @@ const COLUMNS = {
 type Row = Record<string, unknown>;
 type Always = Pick<StoredCompletion, keyof typeof COLUMNS>;
 
-function alwaysThere(path: string, row: Row, index: number): Always {
-  const wrong = Object.values(COLUMNS).find(([name, type]) => typeof row[name] !== type);
-  if (wrong === undefined) {
-    const fields = Object.entries(COLUMNS).map(([field, [name]]) => [field, row[name]]);
-    return Object.fromEntries(fields) as Always;
-  }
+/**
+ * @param columns names and types, by field
+ * @param kind of table, for messages
+ * @param index of the row, from 0
+ * @throws BAD_INPUT naming the first column that is missing or of another type
+ */
+export function typedFields(
+  columns: Readonly<Record<string, readonly [name: string, type: string]>>,
+  kind: string,
+  path: string,
+  row: Row,
+  index: number,
+): Record<string, unknown> {
+  const wrong = Object.values(columns).find(([name, type]) => typeof row[name] !== type);
+  if (wrong === undefined)
+    return Object.fromEntries(Object.entries(columns).map(([field, [name]]) => [field, row[name]]));
   const [name, type] = wrong;
   const found = row[name] === undefined ? 'it is missing' : `it is ${typeof row[name]}`;
-  throw badInput(
-    `${path} is not a completion table of a run: in row ${index + 1} \`${name}\` must be a ${type}, but ${found}.`,
-  );
+  throw badInput(`${path} is not ${kind}: in row ${index + 1} \`${name}\` must be a ${type}, but ${found}.`);
 }
+
+const alwaysThere = (path: string, row: Row, index: number): Always =>
+  typedFields(COLUMNS, 'a completion table of a run', path, row, index) as Always;
 
 /** Columns of rewards, named by the run, are between the completion and their sum. */
 function scored(row: Row): Pick<StoredCompletion, 'scored'> {
