@@ -18,11 +18,12 @@ import { ExpectedLengths } from '../grpo/expected-lengths';
 import { MemoryLimits } from '../grpo/memory';
 import { DataOrder } from '../grpo/order';
 import type { TrainOptions } from './options';
-import { probePrompts, type ServedOptions, servedSampler } from './served';
+import { PROBES, type ServedOptions, servedSampler } from './served';
+import { somePrompts } from './some-prompts';
 import type { Watchdog } from '../life/watchdog';
 import { loadDataset, loadRunData, trainSpec } from '../data';
 import { resolveModel } from '../models';
-import { loadTokenizer, renderPrompts } from '../tokenizer';
+import { loadTokenizer } from '../tokenizer';
 import { maximum } from '../base/statistics';
 
 /** How many prompts, spread evenly over the data, are measured to find the longest. */
@@ -31,17 +32,12 @@ const PROMPTS = 64;
 /** Length in tokens of the longest of some prompts of the data. Yields to the event loop. */
 async function longestPrompt(
   config: Config,
-  { tokenizer, trainData, planned }: Pick<Inputs, 'tokenizer' | 'trainData' | 'planned'>,
+  inputs: Pick<Inputs, 'tokenizer' | 'trainData' | 'planned'>,
   signal?: AbortSignal,
 ): Promise<number> {
-  const rows = Math.min(PROMPTS, trainData.size);
-  const problems = Array.from({ length: rows }, (_, i) =>
-    trainData.get(Math.floor((i * trainData.size) / rows)),
-  );
-  const { promptTemplate, enableThinking } = config;
-  const prompts = await renderPrompts(tokenizer, problems, { promptTemplate, enableThinking, signal });
-  const longest = maximum(prompts.map(({ ids }) => ids.length));
-  return Math.min(Math.max(1, longest), promptLimit(config, planned));
+  const prompts = await somePrompts(config, inputs, PROMPTS, { signal });
+  const longest = maximum(prompts.map(({ length }) => length));
+  return Math.min(Math.max(1, longest), promptLimit(config, inputs.planned));
 }
 
 /** The longest prompt in tokens; undefined if model or data are not on this machine: nothing is fetched. */
@@ -107,7 +103,10 @@ export async function openModel(
     async ({ fingerprints, ...loaded }, opened) => {
       const reference = await openReference(loaded.model, config);
       if (reference !== null) opened.push(reference);
-      const prompts = served === null ? [] : await probePrompts(config, inputs, signal);
+      const prompts =
+        served === null
+          ? []
+          : await somePrompts(config, inputs, PROBES, { skipped: inputs.skippedRows, signal });
       const parts = { ...loaded, reference, watch: watchdog };
       const loop = loopContext(config, inputs, parts, { ...options, prompts });
       const warn = options.warn ?? (() => undefined);

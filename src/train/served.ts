@@ -7,12 +7,10 @@ import { createPolicy } from '../life/policy';
 import { runAdapterConfig, writeDirectoryAtomic, writeWeights } from '../run';
 import { VllmSampler } from '../samplers/vllm';
 import type { Sampler } from '../sampling';
-import { renderPrompts } from '../tokenizer';
 import { streamSeed } from '../base/rng';
-import type { Inputs } from './inputs';
 
 /** Prompts that servers are proved with. */
-const PROBES = 4;
+export const PROBES = 4;
 
 /** Where adapters are published by default, and who is told. */
 export interface ServedOptions {
@@ -31,21 +29,6 @@ interface Loaded {
 export function checkServed(config: Config, ranks: number): void {
   if (servedBy(config) === null || ranks === 1) return;
   throw badUsage('Servers sample for a run of one process: leave out --nproc, or set sampler to engine.');
-}
-
-/** Token ids of prompts of the run, spread evenly over its data. */
-export async function probePrompts(
-  { promptTemplate, enableThinking }: Config,
-  { tokenizer, trainData, skippedRows }: Pick<Inputs, 'tokenizer' | 'trainData' | 'skippedRows'>,
-  signal?: AbortSignal,
-): Promise<Int32Array[]> {
-  const rows = Array.from({ length: trainData.size }, (_, i) => i).filter((i) => !skippedRows.has(i));
-  const count = Math.min(PROBES, rows.length);
-  const problems = Array.from({ length: count }, (_, i) =>
-    trainData.get(rows[Math.floor((i * rows.length) / count)]!),
-  );
-  const prompts = await renderPrompts(tokenizer, problems, { promptTemplate, enableThinking, signal });
-  return prompts.map(({ ids }) => ids);
 }
 
 const KEY = 'ACOER_SAMPLER_KEY';
