@@ -1,6 +1,6 @@
 /** One line of metrics.jsonl: TRL's metrics by TRL's names, ours under acoer/, accuracy/, thinking/, ... */
 import type { MemoryReport } from '../engine/types';
-import { isOutside, type SequenceMeasures } from '../losses';
+import { importanceWeights, isOutside, type ImportanceCorrection, type SequenceMeasures } from '../losses';
 import { AcoerError, errorMessage } from '../base/errors';
 import { isReservedMetric, type KnownMetrics, type MetricWriter } from '../base/metric-names';
 import type { Group, Rollout, StepMetrics } from '../base/types';
@@ -197,10 +197,15 @@ function importanceMetrics({ config }: LoopContext, { samples, results }: Update
 }
 
 /** Ratios of trainer to sampler before the bounds: one per token, or the whole completion's. */
-function rawRatios(mode: string, trainer: Float64Array, { sampledLogprobs }: Sample): Float64Array {
-  const gaps = trainer.map((logprob, t) => logprob - sampledLogprobs[t]!);
-  if (!mode.startsWith('sequence')) return gaps.map(Math.exp);
-  return Float64Array.of(Math.exp(gaps.reduce((sum, gap) => sum + gap, 0)));
+function rawRatios(
+  mode: ImportanceCorrection['mode'],
+  trainer: Float64Array,
+  { sampledLogprobs }: Sample,
+): Float64Array {
+  const tokens = trainer.length;
+  const whole = { offsets: Int32Array.of(0, tokens), mask: new Uint8Array(tokens).fill(1) };
+  const ratios = importanceWeights(whole, trainer, sampledLogprobs, { mode, min: null, max: null });
+  return mode.startsWith('sequence') ? ratios.slice(0, 1) : ratios;
 }
 
 /** The share of the ratios, per trained token or completion, that the bounds of the correction changed. */

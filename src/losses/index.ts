@@ -7,7 +7,13 @@ import { isRecord } from '../base/json';
 import { findLoss, isBuiltInLoss, listLosses } from './registry';
 import type { LossBatch, LossDefinition, LossResult, LossSettings } from './types';
 
-export { entropyThreshold, importanceWeights, isOnPolicy, isOutside } from './corrections';
+export {
+  entropyThreshold,
+  type ImportanceCorrection,
+  importanceWeights,
+  isOnPolicy,
+  isOutside,
+} from './corrections';
 export { listLosses, registerLoss } from './registry';
 export { sumOverTokens } from './tokens';
 export type { TokenLoss } from './tokens';
