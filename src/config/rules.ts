@@ -4,7 +4,7 @@ import { findLoss } from '../losses/registry';
 import { patternProblem } from './pattern';
 import { grouped } from '../base/text';
 import { problemsOf } from './problems';
-import { servedProblems } from './samplers';
+import { SERVED_FAULTS } from './samplers';
 import type { Config } from './fields';
 
 export interface ConfigProblem {
@@ -150,6 +150,7 @@ const rules: readonly Rule[] = [
         ? 'is set, but evalProblems and evalSampledProblems are both 0'
         : null,
   }),
+  ...rulesOf<Config>(SERVED_FAULTS),
 ];
 
 const problemsUnder = <Settings>(all: readonly Rule<Settings>[], config: Settings): ConfigProblem[] =>
@@ -159,7 +160,4 @@ const problemsUnder = <Settings>(all: readonly Rule<Settings>[], config: Setting
 export const commonProblems = (config: CommonSettings): ConfigProblem[] => problemsUnder(commonRules, config);
 
 /** Problems between the fields of a configuration whose fields are valid on their own. */
-export const crossFieldProblems = (config: Config): ConfigProblem[] => [
-  ...problemsUnder(rules, config),
-  ...servedProblems(config),
-];
+export const crossFieldProblems = (config: Config): ConfigProblem[] => problemsUnder(rules, config);

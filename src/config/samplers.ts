@@ -36,28 +36,23 @@ export const SERVED_DEFAULTS = {
   importanceSamplingClipMax: 2,
 } as const;
 
-interface Sampling {
-  sampler?: unknown;
-  topK: number;
-  topP: number;
-  minP: number;
-  repetitionPenalty: number;
-  full: boolean;
-}
+type Settings = Record<Shaping, number> & { sampler?: unknown; full: boolean };
+/** Settings that leave tokens out, or make them less likely. */
+type Shaping = 'topK' | 'topP' | 'minP' | 'repetitionPenalty';
 
-/** What servers cannot do for a run. */
-export function servedProblems(config: Sampling): { path: string; message: string }[] {
-  if (servedBy(config) === null) return [];
-  const neutral = { topK: 0, topP: 1, minP: 0, repetitionPenalty: 1 } as const;
-  const changed = (Object.keys(neutral) as (keyof typeof neutral)[]).filter(
-    (name) => config[name] !== neutral[name],
-  );
-  const problems = changed.map((path) => ({
-    path,
-    message: `is ${config[path]}, but servers give log-probs over the tokens that it leaves, and the trainer over all, so their ratio would be wrong; leave it at ${neutral[path]}`,
-  }));
-  if (!config.full) return problems;
-  const message =
-    'trains all weights, but servers follow a run by LoRA adapters only; leave out full or sampler';
-  return [...problems, { path: 'full', message }];
-}
+const shapes = (name: Shaping, neutral: number) => (config: Settings) =>
+  servedBy(config) === null || config[name] === neutral
+    ? null
+    : `is ${config[name]}, but servers give log-probs over the tokens that it leaves, and the trainer over all, so their ratio would be wrong; leave it at ${neutral}`;
+
+/** What servers cannot do for a run, by the setting that asks for it. */
+export const SERVED_FAULTS = {
+  topK: shapes('topK', 0),
+  topP: shapes('topP', 1),
+  minP: shapes('minP', 0),
+  repetitionPenalty: shapes('repetitionPenalty', 1),
+  full: (config: Settings) =>
+    servedBy(config) !== null && config.full
+      ? 'trains all weights, but servers follow a run by LoRA adapters only; leave out full or sampler'
+      : null,
+};

@@ -1,3 +1,2 @@
-export { VllmSampler, type VllmParts, type VllmSettings } from './sampler';
+export { VllmSampler } from './sampler';
 export { completionLimitMs } from './pool';
-export { serverAddress } from './server';
