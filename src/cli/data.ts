@@ -4,6 +4,7 @@ import { mergeLayers, parseAssignments, readConfigFile, resolveConfig, type Conf
 import {
   type DatasetSpec,
   evalSpec,
+  isEmbeddedTask,
   isLocal,
   KNOWN_DATASETS,
   loadDataset,
@@ -57,7 +58,11 @@ function rowList(text: string): number[] {
 
 function knownNames(): string {
   const known = Object.entries(KNOWN_DATASETS).map(([name, { repo, summary }]) => [name, repo, summary]);
-  const rows = [['tiny', '', 'the embedded task, for the embedded model'], ...known];
+  const rows = [
+    ['tiny', '', 'the embedded task, for the embedded model'],
+    ['tiny-hard', '', 'the same with problems that are too hard for it'],
+    ...known,
+  ];
   return [
     'Known data sets:',
     ...alignTable(rows, 3).map((line) => `  ${line}`),
@@ -75,7 +80,7 @@ function configOf(name: string | undefined, flags: DataFlags): Config {
   const { model: given, preset } = mergeLayers(layers);
   // As `train` chooses it, except that data is looked at for a real model where none is named.
   const open = flags.config === undefined && given === undefined && preset === undefined;
-  return resolveConfig(layers, open && name !== 'tiny' ? 'paper' : undefined);
+  return resolveConfig(layers, open && !(name !== undefined && isEmbeddedTask(name)) ? 'paper' : undefined);
 }
 
 /** Sets that exist for evaluation only are shown as evaluation data. */

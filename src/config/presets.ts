@@ -40,6 +40,12 @@ const slide: ConfigInput = {
   warmupRatio: 0.05,
 };
 
+/**
+ * `tiny` with problems that the model cannot solve and TRL's epsilon, as in the paper's run: rewards that touch
+ * the length of wrong answers, ACOER and a static bonus come apart (docs/paper-again.md).
+ */
+const tinyHard: ConfigInput = { ...tiny, dataset: 'tiny-hard', advantageEpsilon: 1e-4 };
+
 /** How the authors' released code trains, where it goes beyond the paper or differs from it. */
 const authorsCode: ConfigInput = {
   dataset: 'math + gsm8k',
@@ -68,6 +74,11 @@ export interface Preset {
 
 export const PRESETS: Readonly<Record<string, Preset>> = {
   tiny: { summary: 'the embedded model and task, ACOER, 200 steps: what `node train.js` runs', values: tiny },
+  'tiny-hard': {
+    summary:
+      "tiny with problems too hard for the model and TRL's epsilon: where the rewards come apart as in the paper",
+    values: tinyHard,
+  },
   slide: {
     summary:
       "tiny with TRL's epsilon at a constant learning rate, under which a static length reward over-compresses (--reward grpo-lp)",

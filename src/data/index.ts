@@ -4,5 +4,6 @@ export { evalSpec, isLocal, trainSpec, withAbsolutePath } from './config';
 export { joinNames, partNames } from './join';
 export { type Dataset, type DatasetSpec, datasetOf, loadDataset } from './load';
 export { KNOWN_DATASETS, memoryName } from './names';
+export { isEmbeddedTask } from './tiny/task';
 export { type Match, type Overlap, overlapOf, overlapText } from './overlap';
 export { type GivenData, loadRunData, type RunData } from './run-data';

@@ -16,7 +16,7 @@ import { chooseFiles, readCard, type SplitChoice } from './files';
 import { fetchSplit, type HubOptions, type Located } from './hub';
 import { joinDatasets, partNames } from './join';
 import { type DatasetPlace, type KnownDataset, resolveDatasetName } from './names';
-import { tinyDataset } from './tiny/dataset';
+import { embeddedDataset } from './tiny/dataset';
 
 export interface Dataset {
   readonly name: string;
@@ -171,7 +171,7 @@ async function readLocated(
 /** Reads one data set. */
 async function loadOne(spec: DatasetSpec): Promise<Dataset> {
   const place = resolveDatasetName(spec.name);
-  if (place.kind === 'tiny') return tinyDataset(spec.split, spec.seed);
+  if (place.kind === 'embedded') return embeddedDataset(spec.name, spec.split, spec.seed);
   if (place.kind === 'memory') throw notHere(place.name);
   const known = knownOf(place);
   return readLocated(spec, known, (await locate(place, spec, splitChoice(spec, known)))!);
@@ -187,7 +187,7 @@ export async function loadEvaluationSplit(
   trainedSplit: string | null,
 ): Promise<Dataset | null> {
   const place = resolveDatasetName(spec.name);
-  if (place.kind === 'tiny') return tinyDataset('eval', spec.seed);
+  if (place.kind === 'embedded') return embeddedDataset(spec.name, 'eval', spec.seed);
   if (place.kind === 'memory') throw notHere(place.name);
   const named = spec.splitName ?? null;
   if (named === null ? trainedSplit === null : named === trainedSplit) return null;

@@ -1,10 +1,11 @@
-/** What a data set's name refers to: the embedded task, a known data set, a path, or an id on the hub. */
+/** What a data set's name refers to: an embedded task, a known data set, a path, or an id on the hub. */
 import { existsSync } from 'node:fs';
 import { didYouMean } from '../config';
 import { type AcoerError, badUsage } from '../base/errors';
 import { splitRevision } from '../hub';
 import type { ColumnNames, GradingColumns } from './columns';
 import { FORMAT_NAMES, isDataFile } from './open';
+import { EMBEDDED_TASKS, isEmbeddedTask } from './tiny/task';
 
 /** A data set known by name: where it is on the hub and how it is laid out. */
 export interface KnownDataset {
@@ -77,7 +78,7 @@ export const KNOWN_DATASETS: Readonly<Record<string, KnownDataset>> = {
 };
 
 export type DatasetPlace =
-  | { kind: 'tiny' }
+  | { kind: 'embedded' }
   | { kind: 'path'; path: string }
   | { kind: 'memory'; name: string }
   | { kind: 'hub'; repo: string; revision: string | null; known: KnownDataset | null };
@@ -85,7 +86,7 @@ export type DatasetPlace =
 const HUB_ID = /^[\w][\w.-]*\/[\w.-]+$/;
 
 function unknownName(name: string): AcoerError {
-  const names = ['tiny', ...Object.keys(KNOWN_DATASETS)];
+  const names = [...Object.keys(EMBEDDED_TASKS), ...Object.keys(KNOWN_DATASETS)];
   const hint = didYouMean(name, names) || `; known names are ${names.join(', ')}`;
   return badUsage(
     `There is no data set "${name}"${hint}. You can also give org/name on the Hugging Face hub, or a file: ${FORMAT_NAMES}.`,
@@ -100,7 +101,7 @@ export const memoryName = (name: string): string => `${MEMORY}${name.replaceAll(
 
 /** Known names go first: write `./math` for a folder called `math`. Throws BAD_CONFIG for an unknown name. */
 export function resolveDatasetName(name: string): DatasetPlace {
-  if (name === 'tiny') return { kind: 'tiny' };
+  if (isEmbeddedTask(name)) return { kind: 'embedded' };
   if (name.startsWith(MEMORY)) return { kind: 'memory', name: name.slice(MEMORY.length) };
   const { id: plain, revision = null } = splitRevision(name);
   const known = Object.hasOwn(KNOWN_DATASETS, plain) ? KNOWN_DATASETS[plain]! : null;

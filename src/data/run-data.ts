@@ -7,6 +7,7 @@ import { heldOutCount, holdOut, SMALLEST, without } from './hold-out';
 import type { HubOptions } from './hub';
 import { type Dataset, type DatasetSpec, loadDataset, loadEvaluationSplit, loadParts } from './load';
 import { joinDatasets, joinNames } from './join';
+import { isEmbeddedTask } from './tiny/task';
 
 export interface RunData {
   trainData: Dataset;
@@ -140,12 +141,12 @@ function tooFew(reason: string, pool: Dataset): AcoerError {
 }
 
 /**
- * The embedded task's evaluation problems differ from its training problems by construction; those are too
- * many to compare.
+ * Evaluation problems of the embedded tasks differ from training problems by construction; those are too many
+ * to compare.
  */
 const madeApart = ({ dataset, evalDataset }: Config, { trainData, evalData }: GivenData): boolean =>
-  dataset === 'tiny' &&
-  (evalDataset ?? 'tiny') === 'tiny' &&
+  isEmbeddedTask(dataset) &&
+  isEmbeddedTask(evalDataset ?? dataset) &&
   trainData === undefined &&
   evalData === undefined;
 

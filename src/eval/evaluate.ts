@@ -1,7 +1,7 @@
 /** Answers a benchmark with a model and grades the answers as they end. */
 import { abortable } from '../base/abortable';
 import { badArgument, needFunction, needMethods, needObject, needSignal } from '../base/border';
-import { givenDataset, type Dataset } from '../data';
+import { givenDataset, isEmbeddedTask, type Dataset } from '../data';
 import type { Model, Policy } from '../engine/types';
 import { isPromise } from '../base/deadline';
 import { AcoerError } from '../base/errors';
@@ -96,7 +96,7 @@ const own = (text: string | null): string | null =>
   text === null ? null : Buffer.from(text, 'utf8').toString('utf8');
 
 const promptTemplateOf = ({ promptTemplate, tokenizer, dataset }: EvalOptions): string =>
-  promptTemplate ?? usualPromptTemplate(tokenizer, dataset.name);
+  promptTemplate ?? usualPromptTemplate(tokenizer, isEmbeddedTask(dataset.name));
 
 type Ended = Omit<Completion, 'prompt' | 'logprobs' | 'entropies'>;
 

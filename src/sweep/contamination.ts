@@ -1,6 +1,6 @@
 /** Whether problems of a sweep's evaluations are also in its training data, where both are files on this machine. */
 import { AcoerError, errorMessage } from '../base/errors';
-import { isLocal, loadRunData, overlapOf, overlapText } from '../data';
+import { isEmbeddedTask, isLocal, loadRunData, overlapOf, overlapText } from '../data';
 import type { Config } from '../config';
 import type { SweepResults } from './results';
 
@@ -22,12 +22,12 @@ async function lineOf(config: Config): Promise<string> {
   }
 }
 
-/** A line for each pair of training and evaluation data; none for the embedded task, whose parts are apart. */
+/** A line for each pair of training and evaluation data; none for the embedded tasks, whose parts are apart. */
 export async function contaminationLines({ methods }: SweepResults): Promise<string[]> {
   const configs = methods
     .flatMap(({ runs }) => runs.map(({ data }) => data?.config ?? null))
     .filter((config) => config !== null)
-    .filter(({ dataset }) => dataset !== 'tiny');
+    .filter(({ dataset }) => !isEmbeddedTask(dataset));
   const pairs = new Map(configs.map((config) => [`${config.dataset}\n${nameOf(config)}`, config]));
   const lines: string[] = [];
   for (const config of pairs.values()) lines.push(await lineOf(config));

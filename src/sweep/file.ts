@@ -6,6 +6,7 @@ import { isRecord } from '../base/json';
 import {
   CONFIG_KEYS,
   didYouMean,
+  parseAssignments,
   problemsOf,
   readConfigFile,
   stacked,
@@ -115,6 +116,10 @@ function attempt<T>(problems: Problem[], path: string, read: () => T): T | null 
   }
 }
 
+/** Settings that are named by their path, `rewardParams.acoer.alphaInit`, in their places. */
+export const withPaths = (values: Settings | Readonly<Record<string, unknown>>): Settings =>
+  parseAssignments(Object.entries(values).map(([path, value]) => `${path}=${JSON.stringify(value)}`));
+
 /** The settings of a method's file; with `overlay` only those. */
 function methodSettings(
   folder: string,
@@ -155,7 +160,7 @@ export function readSweepFile(path: string): SweepFile {
   const { base, runs, grid = {}, overlay = null, parallel, maxFailures, evaluation } = parsed.data;
   const folder = dirname(path);
   const problems: Problem[] = overlay === null ? [] : overlayProblems(overlay);
-  const inPlace = (values: object): Settings => withModulePaths({ ...values }, folder);
+  const inPlace = (values: Settings): Settings => withModulePaths({ ...withPaths(values) }, folder);
   const baseSettings = attempt(problems, 'base', () =>
     typeof base === 'string' ? readConfigFile(resolve(folder, base)) : inPlace(base),
   );
@@ -167,7 +172,9 @@ export function readSweepFile(path: string): SweepFile {
   problems.push(...repeated(entries.map((run) => run.name)));
   const methods = entries.flatMap((run, i): Method[] => {
     const own = attempt(problems, `runs.${i}.config`, () => methodSettings(folder, run.config, overlay));
-    return own === null ? [] : [{ name: run.name, settings: stacked([own, inPlace(run.set ?? {})]) }];
+    const set = attempt(problems, `runs.${i}.set`, () => inPlace(run.set ?? {}));
+    if (own === null || set === null) return [];
+    return [{ name: run.name, settings: stacked([own, set]) }];
   });
   if (problems.length > 0) throw badSweep(path, problems);
   return {

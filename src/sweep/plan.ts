@@ -3,10 +3,10 @@ import { badUsage, errorMessage } from '../base/errors';
 import { groupBy } from '../base/group-by';
 import { shownJson } from '../base/json';
 import { mean } from '../base/statistics';
-import { parseAssignments, stacked, type Config } from '../config';
+import { stacked, type Config } from '../config';
 import { resolveReward } from '../rewards';
 import { configHash, resolveTrainConfig } from '../train';
-import { badSweep, type Method, type Problem, type Settings, type SweepFile } from './file';
+import { badSweep, type Method, type Problem, type Settings, type SweepFile, withPaths } from './file';
 import { NAME_CHARACTERS, RUNS, type SweepRun } from './folder';
 
 /** A run of the sweep before it has a state. */
@@ -45,8 +45,7 @@ function runOf(
   seedLayer: Settings,
   point: readonly [string, unknown][],
 ): PlannedRun {
-  const assigned = point.map(([setting, value]) => `${setting}=${JSON.stringify(value)}`);
-  const given: Settings = stacked([base, own, parseAssignments(assigned), seedLayer]);
+  const given: Settings = stacked([base, own, withPaths(Object.fromEntries(point)), seedLayer]);
   const config = resolveTrainConfig([given]);
   if (config.notify !== null)
     throw badUsage(

@@ -13,13 +13,13 @@ export const DEFAULT_PROMPT_TEMPLATE =
 /** SHA-256 of the embedded model's tokenizer.json. */
 export const EMBEDDED_TOKENIZER = 'b1d4d2a6c5520e918c27f3e02ccc19417779921771f8a8de23874416e83ce14d';
 
-/** For the embedded model and its task, which know no words: the question as it is. */
+/** For the embedded model and its tasks, which know no words: the question as it is. */
 export function usualPromptTemplate(
   { fingerprints }: Pick<Tokenizer, 'fingerprints'>,
-  dataset: string,
+  embeddedTask: boolean,
 ): string {
   const embedded = fingerprints?.files['tokenizer.json'] === EMBEDDED_TOKENIZER;
-  return embedded || dataset === 'tiny' ? PLACEHOLDER : DEFAULT_PROMPT_TEMPLATE;
+  return embedded || embeddedTask ? PLACEHOLDER : DEFAULT_PROMPT_TEMPLATE;
 }
 
 export interface PromptOptions {

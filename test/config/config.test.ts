@@ -54,6 +54,11 @@ describe('layers', () => {
     });
   });
 
+  test("the tiny-hard preset differs from the default only in its task and TRL's epsilon", () => {
+    const of = (preset?: string) => resolveConfig([], preset);
+    expect(of('tiny-hard')).toEqual({ ...of(), dataset: 'tiny-hard', advantageEpsilon: 1e-4 });
+  });
+
   test('any other model starts from the paper preset', () => {
     const config = resolveConfig([{ model: '/models/Qwen3-1.7B' }]);
     expect(config).toMatchObject({

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadDataset } from '../../src/data';
 
-const tiny = (split: 'train' | 'eval', seed = 1) => loadDataset({ name: 'tiny', split, seed });
+const tiny = (split: 'train' | 'eval', seed = 1, name = 'tiny') => loadDataset({ name, split, seed });
 
 /** The chain's value, computed from its characters without the task's code. */
 function valueOf(question: string): number {
@@ -19,16 +19,22 @@ function valueOf(question: string): number {
   return ((value % 10) + 10) % 10;
 }
 
-test.each(['train', 'eval'] as const)(
-  'tiny %s: the form of the questions, their answers and levels',
-  async (split) => {
-    const dataset = await tiny(split);
+test.each([
+  { name: 'tiny', levels: 5, split: 'train' },
+  { name: 'tiny', levels: 5, split: 'eval' },
+  { name: 'tiny-hard', levels: 8, split: 'train' },
+  { name: 'tiny-hard', levels: 8, split: 'eval' },
+] as const)(
+  '$name $split: the form of the questions, their answers and levels',
+  async ({ name, levels, split }) => {
+    const dataset = await tiny(split, 1, name);
     for (let i = 0; i < 500; i++) {
       const { question, gold, level } = dataset.get(i);
       expect(question).toMatch(/^\d([+-][1-9])+ mod 10\?$/);
       expect(question.match(/[+-]/g)).toHaveLength(2 * Number(level));
-      expect(level).toBe(String(1 + (i % 5)));
+      expect(level).toBe(String(1 + (i % levels)));
       expect(gold).toBe(String(valueOf(question)));
+      if (split === 'train') expect(question.length).toBeLessThanOrEqual(dataset.longestQuestion!);
     }
   },
 );
@@ -45,12 +51,12 @@ test('the training stream depends on the seed; held-out problems do not', async 
   expect((await tiny('eval', 1)).get(4)).toEqual((await tiny('eval', 2)).get(4));
 });
 
-test('held-out problems are distinct and never trained on', async () => {
-  const held = await tiny('eval');
+test.each(['tiny', 'tiny-hard'])('%s: held-out problems are distinct and never trained on', async (name) => {
+  const held = await tiny('eval', 1, name);
   const questions = new Set(Array.from({ length: held.size }, (_, i) => held.get(i).question));
   expect(questions.size).toBe(held.size);
   for (const seed of [1, 2]) {
-    const train = await tiny('train', seed);
+    const train = await tiny('train', seed, name);
     for (let i = 0; i < 1000; i++) expect(questions.has(train.get(i).question)).toBe(false);
   }
 });

@@ -183,6 +183,15 @@ test.each(['tiny-sweep', 'paper-sweep'])(
   },
 );
 
+test('configs/tiny-crossed-sweep.yaml crosses six rewards with two epsilons and two schedules', () => {
+  const runs = sweepRuns(readSweepFile(join(ROOT, 'configs', 'tiny-crossed-sweep.yaml')));
+  expect(runs).toHaveLength(6 * 2 * 2 * 3);
+  const theory = runs.filter(({ name }) => name === 'beta0.05-theory');
+  expect(theory).toHaveLength(12);
+  for (const { config } of theory)
+    expect(config.rewardParams['beta0.05']).toEqual({ wrongPenaltySign: 'theory' });
+});
+
 test("configs/tiny-sweep.yaml leaves out rewardParams: those of the paper's files are the defaults", () => {
   const runs = sweepRuns(readSweepFile(join(ROOT, 'configs', 'paper-sweep.yaml')));
   for (const { config } of runs.slice(0, 11)) {

@@ -67,7 +67,7 @@ test('a message that the chat template leaves out is named, one that it refuses 
 
 test('the embedded model is asked the question as it is, other models are told what to do', async () => {
   const tiny = await loadTokenizer(TINY);
-  expect(usualPromptTemplate(tiny, 'mine')).toBe('{problem}');
-  expect(usualPromptTemplate({}, 'tiny')).toBe('{problem}');
-  expect(usualPromptTemplate({}, 'mine')).toMatch(/^Solve the following .*\n\n\{problem\}$/);
+  expect(usualPromptTemplate(tiny, false)).toBe('{problem}');
+  expect(usualPromptTemplate({}, true)).toBe('{problem}');
+  expect(usualPromptTemplate({}, false)).toMatch(/^Solve the following .*\n\n\{problem\}$/);
 });

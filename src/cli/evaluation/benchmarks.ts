@@ -1,6 +1,6 @@
 /** Benchmarks as the command line names them. */
 import { type Config, resolveConfig } from '../../config';
-import { type Dataset, loadDataset, loadRunData } from '../../data';
+import { type Dataset, isEmbeddedTask, loadDataset, loadRunData } from '../../data';
 import { badUsage } from '../../base/errors';
 import { sha256 } from '../../base/sha256';
 import type { JudgingSettings } from '../../train';
@@ -36,7 +36,7 @@ function protocolOf(flags: EvalFlags, source: string, run: Config | null): Bench
     ...(evalMaxNewTokens !== undefined && { evalMaxNewTokens }),
   };
   if (run !== null) return { ...run, ...given };
-  return resolveConfig([{ model, ...given }], source === 'tiny' ? 'tiny' : undefined);
+  return resolveConfig([{ model, ...given }], isEmbeddedTask(source) ? 'tiny' : undefined);
 }
 
 /** Loads a data set completely. */

@@ -1,11 +1,23 @@
 /**
- * The embedded task: a chain of + and - with single digits, answered modulo 10. Level k has 2k operations, so
+ * The embedded tasks: chains of + and - with single digits, answered modulo 10. Level k has 2k operations, so
  * the level sets the length of an answer that works line by line, and skipping a line costs accuracy.
  */
 import { streamSeed } from '../../base/rng';
 import type { RandomStream } from '../random';
 
+/** The levels that the embedded model was made with. */
 export const TINY_LEVELS = [1, 2, 3, 4, 5] as const;
+
+/**
+ * Levels by the name of the task. `tiny-hard` also has chains longer than any that the embedded model has
+ * seen. It answers them at chance, about one in ten, so that many groups have wrong answers alone.
+ */
+export const EMBEDDED_TASKS: Readonly<Record<string, readonly number[]>> = {
+  tiny: TINY_LEVELS,
+  'tiny-hard': [...TINY_LEVELS, 6, 7, 8],
+};
+
+export const isEmbeddedTask = (name: string): boolean => Object.hasOwn(EMBEDDED_TASKS, name);
 
 export interface Chain {
   level: number;
@@ -45,12 +57,9 @@ export const expression = (chain: Chain): string => chain.start + chain.terms.ma
 
 export const question = (chain: Chain): string => `${expression(chain)} mod 10?`;
 
-/** Length of the longest question, in characters. */
-export const LONGEST_QUESTION = question({
-  level: 5,
-  start: 0,
-  terms: new Array<number>(10).fill(-9),
-}).length;
+/** Length of the longest question up to a level, in characters. */
+export const longestQuestion = (level: number): number =>
+  question({ level, start: 0, terms: new Array<number>(2 * level).fill(-9) }).length;
 
 export const answer = (chain: Chain): number =>
   mod10(chain.terms.reduce((sum, term) => sum + term, chain.start));
