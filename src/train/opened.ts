@@ -21,7 +21,7 @@ import type { TrainOptions } from './options';
 import { PROBES, type ServedOptions, servedSampler } from './served';
 import { somePrompts } from './some-prompts';
 import type { Watchdog } from '../life/watchdog';
-import { loadDataset, loadRunData, trainSpec } from '../data';
+import { isEmbeddedTask, loadDataset, loadRunData, trainSpec } from '../data';
 import { resolveModel } from '../models';
 import { loadTokenizer } from '../tokenizer';
 import { maximum } from '../base/statistics';
@@ -42,8 +42,9 @@ async function longestPrompt(
 
 /** The longest prompt in tokens; undefined if model or data are not on this machine: nothing is fetched. */
 export async function longestLocalPrompt(config: Config, planned: PlannedModel): Promise<number | undefined> {
-  const here = (name: string) => name === 'tiny' || existsSync(name);
-  if (!here(config.model) || !here(config.dataset)) return undefined;
+  const here = (name: string) => isEmbeddedTask(name) || existsSync(name);
+  if (config.model !== 'tiny' && !existsSync(config.model)) return undefined;
+  if (!here(config.dataset)) return undefined;
   const tokenizer = await loadTokenizer((await resolveModel(config.model)).directory);
   const trainData =
     config.evalDataset === null || here(config.evalDataset)

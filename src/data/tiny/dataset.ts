@@ -1,3 +1,4 @@
+import { maximum } from '../../base/statistics';
 import type { Problem } from '../../base/types';
 import { RandomStream } from '../random';
 import type { Dataset } from '../load';
@@ -16,7 +17,7 @@ function trainSplit(name: string, levels: readonly number[], seed: number): Data
   return {
     name,
     size: TRAIN_SIZE,
-    longestQuestion: longestQuestion(Math.max(...levels)),
+    longestQuestion: longestQuestion(maximum(levels)),
     get: (index) => {
       const level = levels[index % levels.length]!;
       const random = new RandomStream(seed, `${name} train`, index);
