@@ -78,7 +78,7 @@ interface Asked {
 function askedFor(name: string, flags: SweepFlags): Asked {
   if (launchOf(process.env) !== null)
     throw badUsage(
-      'acoer sweep trains each run in one process, and this process is one of several: start it alone.',
+      'acoer sweep trains each run in one process, and this process is one of several: start it alone, or with ACOER_RANKS=off and a slot of its own in ACOER_SWEEP_SLOT, such as 2/8.',
     );
   const file = readSweepFile(name);
   const runs = sweepRuns(file);
