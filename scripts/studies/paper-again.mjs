@@ -14,6 +14,7 @@ import { root } from '../lib/study.mjs';
 const require = createRequire(import.meta.url);
 const dist = (/** @type {string} */ path) => require(join(root, 'dist', path));
 const { fisherP } = dist('base/distributions.js');
+const { endsLow } = dist('sweep/collapse.js');
 const { comparisonsOf } = dist('sweep/comparisons.js');
 const { readResults } = dist('sweep/results.js');
 
@@ -21,15 +22,13 @@ const { readResults } = dist('sweep/results.js');
 /** @typedef {import('../../src/sweep/results').RunResult} RunResult */
 
 const ON_WRONG_ANSWERS = ['grpo-lp', 'grpo-lead', 'recut', 'beta0.01', 'beta0.05', 'beta0.10'];
-const LOST = 0.05;
 
 /** @param {RunResult} run */
 const evaluations = (run) => [...run.evaluations.values()][0] ?? [];
 /** @param {RunResult} run */
 const last = (run) => evaluations(run).at(-1);
 /** @param {RunResult} run */
-const lost = (run) =>
-  last(run).accuracy <= Math.max(...evaluations(run).map(({ accuracy }) => accuracy)) - LOST + 1e-9;
+const lost = (run) => endsLow(evaluations(run)) === true;
 /** @param {RunResult[]} runs @param {(run: RunResult) => number} figure */
 const meanOf = (runs, figure) => runs.reduce((sum, run) => sum + figure(run), 0) / runs.length;
 

@@ -1,6 +1,7 @@
 /** Which runs collapsed: by the paper's criterion on their evaluations, and by their own guard. */
 import type { Config } from '../config';
 import { monitorSettings } from '../monitor';
+import { maximum } from '../base/statistics';
 import { HEALTH, type StepMetrics } from '../base/types';
 import type { Measured } from './measured';
 import type { SweepRun } from './folder';
@@ -11,6 +12,9 @@ import type { SweepRun } from './folder';
  * least 5% from its peak for >= 200 consecutive steps". The 5% are points of accuracy, as the guard reads them, too.
  */
 export const CRITERION = { accuracyDrop: 0.05, steps: 200, math500Tokens: 500 } as const;
+
+/** Of a share of problems. */
+const ROUNDING = 1e-9;
 
 export interface Collapse {
   /** First step at which it was seen; null: there was none. */
@@ -30,12 +34,23 @@ export function paperCollapse(evaluations: readonly Measured[], threshold: numbe
   let [peak, since] = [-Infinity, null as number | null];
   for (const { step, accuracy, thinkingTokens } of evaluations) {
     peak = Math.max(peak, accuracy);
-    // 1e-9: a share of problems is rounded.
-    const low = thinkingTokens < threshold && accuracy <= peak - CRITERION.accuracyDrop + 1e-9;
+    const low = thinkingTokens < threshold && accuracy <= peak - CRITERION.accuracyDrop + ROUNDING;
     since = low ? (since ?? step) : null;
     if (since !== null && step - since >= CRITERION.steps) return { onset: since, decidable };
   }
   return { onset: null, decidable };
+}
+
+/**
+ * Whether a run ends as far below its highest evaluation, the base's included, as the criterion asks, whatever its
+ * length: rewards that press wrong answers to be longer lose accuracy without thinking less.
+ * @param evaluations in step order; null: none after the base's
+ */
+export function endsLow(evaluations: readonly Measured[]): boolean | null {
+  const last = evaluations.at(-1);
+  if (last === undefined || last.step === 0) return null;
+  const peak = maximum(evaluations.map(({ accuracy }) => accuracy));
+  return last.accuracy <= peak - CRITERION.accuracyDrop + ROUNDING;
 }
 
 /**

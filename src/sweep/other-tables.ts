@@ -1,6 +1,7 @@
 /** Tables of a sweep that the paper does not have: collapse, tests, evaluations on other benchmarks, states of runs. */
 import { benchmarkTitle, estimateValue, plainValue } from './cells';
-import { CRITERION } from './collapse';
+import { wilsonInterval, type Interval } from '../eval';
+import { CRITERION, endsLow } from './collapse';
 import { SIGNIFICANT, type Comparison } from './comparisons';
 import type { Evaluated } from './eval-folders';
 import { collapsedAt, endOf, peakStep, type Method, type RunResult, type SweepResults } from './results';
@@ -11,11 +12,29 @@ import { none, text, type Cell, type Table, type Value } from './table';
 const judged = ({ runs }: Method): RunResult[] =>
   runs.filter(({ run, data }) => data !== null && (run.state === 'done' || run.collapsed));
 
+/** `2 of 5: 40.0 [11.8, 76.9]`. */
+const countCell = (quantity: string, count: number, of: number, interval: Interval): Cell => [
+  `${count} of ${of}: `,
+  { quantity, value: count / of, unit: 'percent', ...interval },
+];
+
 function shareCells(onsets: readonly (number | null)[]): Cell[] {
   if (onsets.length === 0) return [none, none];
   const { collapsed, runs, interval, steps } = collapsedShare(onsets);
-  const share: Value = { quantity: 'collapsed_share', value: collapsed / runs, unit: 'percent', ...interval };
-  return [[`${collapsed} of ${runs}: `, share], steps.length === 0 ? none : text(steps.join(', '))];
+  return [
+    countCell('collapsed_share', collapsed, runs, interval),
+    steps.length === 0 ? none : text(steps.join(', ')),
+  ];
+}
+
+/** How many runs end below their peak. */
+function lowCell(runs: readonly RunResult[]): Cell {
+  const known = runs
+    .map(({ evaluations }) => endsLow([...evaluations.values()][0] ?? []))
+    .filter((low) => low !== null);
+  if (known.length === 0) return none;
+  const low = known.filter(Boolean).length;
+  return countCell('ends_low_share', low, known.length, wilsonInterval(low, known.length));
 }
 
 const thresholdsOf = (runs: readonly RunResult[]): Cell => {
@@ -30,7 +49,8 @@ export function collapseTable({ methods }: SweepResults): Table {
     const runs = judged(method);
     const decidable = runs.filter(({ paper }) => paper.decidable);
     const paper = shareCells(decidable.map((one) => one.paper.onset));
-    return [text(method.name), ...paper, thresholdsOf(runs), ...shareCells(runs.map(({ guard }) => guard))];
+    const guard = shareCells(runs.map((one) => one.guard));
+    return [text(method.name), ...paper, thresholdsOf(runs), ...guard, lowCell(runs)];
   });
   const { steps } = CRITERION;
   const short = methods.flatMap(judged).filter(({ paper }) => !paper.decidable).length;
@@ -44,10 +64,11 @@ export function collapseTable({ methods }: SweepResults): Table {
       { name: 'below tokens', group: "paper's criterion" },
       { name: 'share (%)', group: "the run's guard" },
       { name: 'from step', group: "the run's guard" },
+      { name: 'share (%)', group: 'ends below its peak' },
     ],
     blocks: [rows],
     notes: [
-      `The paper's criterion (section 4): mean thinking below a threshold and accuracy at least 5 points below its peak for ${steps} consecutive steps, applied to the recorded evaluations. Shares have Wilson's 95% intervals.`,
+      `The paper's criterion (section 4): mean thinking below a threshold and accuracy at least 5 points below its peak for ${steps} consecutive steps, applied to the recorded evaluations. A run ends below its peak if its last evaluation is so many points under its highest, whatever became of its length. Shares have Wilson's 95% intervals.`,
       ...(short === 0
         ? []
         : [

@@ -1,6 +1,6 @@
 /** The paper's criterion of collapse, on courses where the answer can be counted by hand. */
 import { resolveConfig } from '../../src/config';
-import { guardOnset, paperCollapse, thresholdOf } from '../../src/sweep/collapse';
+import { endsLow, guardOnset, paperCollapse, thresholdOf } from '../../src/sweep/collapse';
 import type { Measured } from '../../src/sweep/measured';
 
 /** Evaluations of accuracy in percent and thinking tokens, every `every` steps from the base model on. */
@@ -119,4 +119,46 @@ test("the guard's step is that of its first report, or the last of a run that it
   expect(guardOnset({ collapsed: false }, lines)).toBe(3);
   expect(guardOnset({ collapsed: true }, lines.slice(0, 2))).toBe(2);
   expect(guardOnset({ collapsed: false }, lines.slice(0, 2))).toBeNull();
+});
+
+test.each([
+  [
+    '5 points below, whatever the length',
+    [
+      [50, 100],
+      [60, 120],
+      [55, 160],
+    ],
+    true,
+  ],
+  [
+    '4.9 points below',
+    [
+      [50, 100],
+      [60, 120],
+      [55.1, 40],
+    ],
+    false,
+  ],
+  [
+    'below the base',
+    [
+      [60, 100],
+      [55, 90],
+    ],
+    true,
+  ],
+  [
+    'low on the way only',
+    [
+      [50, 100],
+      [40, 90],
+      [50, 80],
+    ],
+    false,
+  ],
+  ['not yet evaluated in training', [[50, 100]], null],
+  ['no evaluation', [], null],
+] as const)('ending below the peak: %s', (_, points, low) => {
+  expect(endsLow(course(50, ...points))).toBe(low);
 });

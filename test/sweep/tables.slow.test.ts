@@ -100,8 +100,10 @@ describe('six seeds of three methods, one of which collapses', () => {
     expect(rows['grpo-lp']![0]).toBe('6 of 6: 100.0 [61.0, 100.0]');
     expect(rows['grpo-lp']![1]).toBe('400, 400, 400, 400, 400, 400');
     expect(rows['grpo-lp']![4]).toBe('390, 390, 390, 390, 390, 390');
+    expect(rows['grpo-lp']![5]).toBe('6 of 6: 100.0 [61.0, 100.0]');
     expect(rows.acoer![0]).toBe('0 of 6: 0.0 [0.0, 39.0]');
-    expect(rows.recut).toEqual(['–', '–', '–', '–', '–']);
+    expect(rows.acoer![5]).toBe('0 of 6: 0.0 [0.0, 39.0]');
+    expect(rows.recut).toEqual(['–', '–', '–', '–', '–', '–']);
   });
 
   test('a failed run is named with its reason, and does not stop the tables', () => {
