@@ -74,7 +74,11 @@ const blocks = pages.flatMap(blocksOf);
 const NOT_RUN: readonly (readonly [page: string, begins: RegExp, why: string])[] = [
   ['README.md', /^\$ npx acoer generate/, 'two commands side by side; the second needs a trained run'],
   ['README.md', /^\$ npx acoer show/, 'answers of a trained run side by side'],
-  ['README.md', /^(base model, greedy|Over-compressed)/, 'what a training of minutes prints'],
+  [
+    'README.md',
+    /^(base model, greedy|Over-compressed|Shortened and held)/,
+    'what a training of minutes prints',
+  ],
   ['README.md', /^train\.js /, 'a list of folders'],
   ['docs/data.md', /^mine\.jsonl names no/, 'one line of a run on data that is not here'],
   ['docs/from-trl.md', /^trainer = GRPO/, 'TRL'],

@@ -31,6 +31,14 @@ export const plainValue = (quantity: Quantity, value: number): Value => ({
   unit: UNITS[quantity],
 });
 
+/** A share of right answers is none of more than all of them, however wide its interval. */
+function boundedValue(quantity: Quantity, estimate: SeedEstimate): Value {
+  const value = estimateValue(NAMES[quantity], UNITS[quantity], estimate);
+  const { interval } = estimate;
+  if (quantity !== 'accuracy' || interval === null) return value;
+  return { ...value, low: Math.max(0, interval.low), high: Math.min(1, interval.high) };
+}
+
 /** The mean over the evaluations of a method's seeds. @param level of problems; null: all */
 export function meanCell(
   evaluations: readonly Measured[],
@@ -39,7 +47,7 @@ export function meanCell(
 ): Cell {
   if (evaluations.length === 0) return none;
   const rows = rowsOf(evaluations, quantity, level);
-  if (rows !== null) return [estimateValue(NAMES[quantity], UNITS[quantity], overSeeds([rows], itself))];
+  if (rows !== null) return [boundedValue(quantity, overSeeds([rows], itself))];
   if (level !== null) return none;
   const value = evaluations.reduce((sum, one) => sum + one[quantity], 0) / evaluations.length;
   return [{ ...plainValue(quantity, value), seeds: evaluations.length }];

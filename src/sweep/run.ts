@@ -35,6 +35,7 @@ export type SweepNews =
   | { type: 'waiting for'; run: SweepRun; pid: number | null }
   | { type: 'started'; run: SweepRun; alone: boolean }
   | { type: 'ended'; run: SweepRun }
+  | { type: 'comparing'; runs: number }
   | { type: 'compared'; report: string }
   | { type: 'warning'; message: string };
 
@@ -286,8 +287,9 @@ const isComplete = ({ runs }: Sweep): boolean =>
   runs.every(({ state }) => ['done', 'failed', 'skipped'].includes(state));
 
 /** Whether the report could be written; the runs are made all the same. */
-async function compared(path: string, onNews: SweepOptions['onNews']): Promise<boolean> {
+async function compared(path: string, runs: number, onNews: SweepOptions['onNews']): Promise<boolean> {
   const warn = (message: string): void => onNews({ type: 'warning', message });
+  onNews({ type: 'comparing', runs });
   try {
     await writeTables(path, warn);
     const report = join(path, 'report.html');
@@ -319,7 +321,7 @@ export async function runSweep(options: SweepOptions): Promise<SweepEnd> {
     await settle(options, ownRuns);
     const exitCode = await new RunningSweep(options, folder, sweep, own).run();
     const last = slot === null || isComplete(readSweep(path));
-    const written = signal.aborted || !last || (await compared(path, onNews));
+    const written = signal.aborted || !last || (await compared(path, sweep.runs.length, onNews));
     return { exitCode: exitCode === 0 && !written ? 1 : exitCode, sweep, own: ownRuns };
   } finally {
     folder.close();

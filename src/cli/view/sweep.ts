@@ -86,6 +86,9 @@ export class SweepView {
       case 'ended':
         this.end(news.run);
         break;
+      case 'comparing':
+        this.print(`comparing ${news.runs} run${news.runs === 1 ? '' : 's'}; 100 take a minute or two`);
+        break;
       case 'compared':
         this.print(`report ${news.report}`);
         break;
