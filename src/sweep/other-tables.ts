@@ -68,7 +68,7 @@ export function collapseTable({ methods }: SweepResults): Table {
     ],
     blocks: [rows],
     notes: [
-      `The paper's criterion (section 4): mean thinking below a threshold and accuracy at least 5 points below its peak for ${steps} consecutive steps, applied to the recorded evaluations. A run ends below its peak if its last evaluation is so many points under its highest, whatever became of its length. Shares have Wilson's 95% intervals.`,
+      `The paper's criterion (section 4): mean thinking below a threshold and accuracy at least 5 points below its peak for ${steps} consecutive steps, applied to the recorded evaluations. A run ends below its peak if its last evaluation is so many points under its highest, whatever became of its length; with few problems that can be chance. Shares have Wilson's 95% intervals.`,
       ...(short === 0
         ? []
         : [
