@@ -51,6 +51,9 @@ export function stateTable(
   return numbers.map((line, i) => `${line.padEnd(numbers[1]!.length)}  ${states[i]!}`.trimEnd()).join('\n');
 }
 
+/** Comparing fewer takes seconds. */
+const MANY_RUNS = 20;
+
 export class SweepView {
   private readonly region: LiveRegion | null;
   private readonly running = new Map<string, SweepRun>();
@@ -87,7 +90,7 @@ export class SweepView {
         this.end(news.run);
         break;
       case 'comparing':
-        this.print(`comparing ${news.runs} run${news.runs === 1 ? '' : 's'}; 100 take a minute or two`);
+        if (news.runs >= MANY_RUNS) this.print(`comparing ${news.runs} runs; 100 take a minute or two`);
         break;
       case 'compared':
         this.print(`report ${news.report}`);
