@@ -14,14 +14,13 @@ import { root } from '../lib/study.mjs';
 const require = createRequire(import.meta.url);
 const dist = (/** @type {string} */ path) => require(join(root, 'dist', path));
 const { fisherP } = dist('base/distributions.js');
+const { CONTINUOUS, pText } = dist('sweep/claims.js');
 const { endsLow } = dist('sweep/collapse.js');
 const { comparisonsOf } = dist('sweep/comparisons.js');
 const { readResults } = dist('sweep/results.js');
 
 /** @typedef {import('../../src/sweep/results').Method} Method */
 /** @typedef {import('../../src/sweep/results').RunResult} RunResult */
-
-const ON_WRONG_ANSWERS = ['grpo-lp', 'grpo-lead', 'recut', 'beta0.01', 'beta0.05', 'beta0.10'];
 
 /** @param {RunResult} run */
 const evaluations = (run) => [...run.evaluations.values()][0] ?? [];
@@ -33,7 +32,6 @@ const lost = (run) => endsLow(evaluations(run)) === true;
 const meanOf = (runs, figure) => runs.reduce((sum, run) => sum + figure(run), 0) / runs.length;
 
 const points = (/** @type {number} */ fraction) => `${(100 * fraction).toFixed(1)} points`;
-const pText = (/** @type {number} */ p) => (p < 0.001 ? 'p < 0.001' : `p = ${p.toFixed(3)}`);
 
 /** @param {number} number @param {boolean} holds @param {string} evidence */
 const judged = (number, holds, evidence) =>
@@ -67,7 +65,7 @@ async function judgeRewards(folder) {
     );
   const lostOf = (/** @type {RunResult[]} */ some) => some.filter(lost).length;
 
-  const touching = ON_WRONG_ANSWERS.flatMap(of);
+  const touching = CONTINUOUS.flatMap(of);
   const others = runs.filter((/** @type {RunResult} */ run) => !touching.includes(run));
   const p = fisherP(lostOf(touching), touching.length, lostOf(others), others.length);
   const shares = `${lostOf(touching)} of ${touching.length} against ${lostOf(others)} of ${others.length}`;
@@ -133,13 +131,13 @@ async function judgeCrossed(folder) {
   judged(9, !gentle.some(lost), shown(gentle));
   const penalty = of('grpo-lp', 1e-4);
   judged(10, penalty.every(lost), shown(penalty));
-  const [acoer, ...static_] = ['acoer', 'beta0', 'grpo-lp'].map((name) =>
+  const [acoer, ...others] = ['acoer', 'beta0', 'grpo-lp'].map((name) =>
     meanOf(of(name, 0.2, 'cosine'), (run) => last(run).accuracy),
   );
   judged(
     11,
-    static_.every((accuracy) => Math.abs(accuracy - (acoer ?? NaN)) < 0.05),
-    `\`acoer\`, \`beta0\` and \`grpo-lp\` end at ${[acoer, ...static_].map((one) => `${(100 * (one ?? NaN)).toFixed(1)}%`).join(', ')}`,
+    others.every((accuracy) => Math.abs(accuracy - (acoer ?? NaN)) < 0.05),
+    `\`acoer\`, \`beta0\` and \`grpo-lp\` end at ${[acoer, ...others].map((one) => `${(100 * (one ?? NaN)).toFixed(1)}%`).join(', ')}`,
   );
 }
 

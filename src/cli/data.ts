@@ -3,6 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { mergeLayers, parseAssignments, readConfigFile, resolveConfig, type Config } from '../config';
 import {
   type DatasetSpec,
+  EMBEDDED_TASKS,
   evalSpec,
   isEmbeddedTask,
   isLocal,
@@ -58,14 +59,10 @@ function rowList(text: string): number[] {
 
 function knownNames(): string {
   const known = Object.entries(KNOWN_DATASETS).map(([name, { repo, summary }]) => [name, repo, summary]);
-  const rows = [
-    ['tiny', '', 'the embedded task, for the embedded model'],
-    ['tiny-hard', '', 'the same with problems that are too hard for it'],
-    ...known,
-  ];
+  const embedded = Object.entries(EMBEDDED_TASKS).map(([name, { summary }]) => [name, '', summary]);
   return [
     'Known data sets:',
-    ...alignTable(rows, 3).map((line) => `  ${line}`),
+    ...alignTable([...embedded, ...known], 3).map((line) => `  ${line}`),
     'Also accepted: org/name on the Hugging Face hub, a file, or a folder of files.',
   ].join('\n');
 }

@@ -77,6 +77,9 @@ export const KNOWN_DATASETS: Readonly<Record<string, KnownDataset>> = {
   }),
 };
 
+/** Whether data of this name are the same for everybody. @param id without a revision */
+export const isKnownName = (id: string): boolean => isEmbeddedTask(id) || Object.hasOwn(KNOWN_DATASETS, id);
+
 export type DatasetPlace =
   | { kind: 'embedded' }
   | { kind: 'path'; path: string }

@@ -7,7 +7,7 @@ import { badInput, errorMessage } from '../base/errors';
 import { isRecord, type JsonRecord } from '../base/json';
 import { packageVersion } from '../base/version';
 import { parseYaml } from '../base/yaml';
-import { isEmbeddedTask, joinNames, KNOWN_DATASETS, partNames } from '../data';
+import { isKnownName, joinNames, partNames } from '../data';
 import { TARGET_MODULES } from '../engine/types';
 import { looksLikeHubId, splitRevision } from '../hub';
 import { isBuiltInLoss } from '../losses/registry';
@@ -42,7 +42,7 @@ const like = (form: string) => {
 function dataName(value: string): string {
   const names = partNames(value.replaceAll('`', '')).map((name) => {
     const { id } = splitRevision(name);
-    const known = isEmbeddedTask(id) || Object.hasOwn(KNOWN_DATASETS, id) || looksLikeHubId(name);
+    const known = isKnownName(id) || looksLikeHubId(name);
     return known ? name : 'data of their own';
   });
   return joinNames(names);

@@ -2,7 +2,7 @@
 import { JUDGES } from '../judges';
 import { isKnownMetric } from '../base/metric-names';
 import { isRecord, type JsonRecord, parsedJson } from '../base/json';
-import { isEmbeddedTask, KNOWN_DATASETS } from '../data';
+import { isKnownName } from '../data';
 import { looksLikeHubId, splitRevision } from '../hub';
 import { isBuiltInLoss } from '../losses/registry';
 import { isBuiltIn } from '../rewards/registry';
@@ -41,7 +41,7 @@ const isDataName = (value: unknown): boolean =>
   typeof value === 'string' &&
   value.split('+').every((part) => {
     const { id } = splitRevision(part.trim());
-    return isEmbeddedTask(id) || Object.hasOwn(KNOWN_DATASETS, id) || isHubName(part.trim());
+    return isKnownName(id) || isHubName(part.trim());
   });
 
 const isReward = (value: unknown): boolean =>

@@ -27,7 +27,7 @@ export interface Claim {
  * The paper's section 6 counts methods with a continuous signal on the length of wrong answers, and those with a signal
  * on correct answers alone or in steps; by the names of our rewards. Others are in neither group.
  */
-const CONTINUOUS = ['beta0.01', 'beta0.05', 'beta0.10', 'grpo-lp', 'grpo-lead', 'recut'];
+export const CONTINUOUS = ['beta0.01', 'beta0.05', 'beta0.10', 'grpo-lp', 'grpo-lead', 'recut'];
 const CORRECT_ONLY = ['acc', 'beta0', 'acoer', 'acoer-fixed', 'binary'];
 
 const LEVEL = 0.05;
@@ -36,7 +36,7 @@ const COMPARABLE = 0.05;
 /** "Over 60%" fewer tokens, in the paper's abstract. */
 const PAPER_REDUCTION = 0.6;
 
-const pText = (p: number): string => (p < 0.001 ? 'p < 0.001' : `p = ${p.toFixed(3)}`);
+export const pText = (p: number): string => (p < 0.001 ? 'p < 0.001' : `p = ${p.toFixed(3)}`);
 
 /** Runs that have ended, by themselves or by their guard. */
 const ended = (methods: readonly Method[]): RunResult[] =>

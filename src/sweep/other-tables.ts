@@ -28,9 +28,9 @@ function shareCells(onsets: readonly (number | null)[]): Cell[] {
 }
 
 /** How many runs end below their peak. */
-function lowCell(runs: readonly RunResult[]): Cell {
+function lowCell(runs: readonly RunResult[], benchmark: string): Cell {
   const known = runs
-    .map(({ evaluations }) => endsLow([...evaluations.values()][0] ?? []))
+    .map(({ evaluations }) => endsLow(evaluations.get(benchmark) ?? []))
     .filter((low) => low !== null);
   if (known.length === 0) return none;
   const low = known.filter(Boolean).length;
@@ -44,13 +44,14 @@ const thresholdsOf = (runs: readonly RunResult[]): Cell => {
 };
 
 /** How many runs of each method collapsed, and when, by the paper's criterion and by the guard. */
-export function collapseTable({ methods }: SweepResults): Table {
+export function collapseTable({ methods, benchmarks }: SweepResults): Table {
+  const [benchmark = ''] = benchmarks;
   const rows = methods.map((method): Cell[] => {
     const runs = judged(method);
     const decidable = runs.filter(({ paper }) => paper.decidable);
     const paper = shareCells(decidable.map((one) => one.paper.onset));
     const guard = shareCells(runs.map((one) => one.guard));
-    return [text(method.name), ...paper, thresholdsOf(runs), ...guard, lowCell(runs)];
+    return [text(method.name), ...paper, thresholdsOf(runs), ...guard, lowCell(runs, benchmark)];
   });
   const { steps } = CRITERION;
   const short = methods.flatMap(judged).filter(({ paper }) => !paper.decidable).length;

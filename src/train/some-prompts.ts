@@ -22,11 +22,16 @@ export async function somePrompts(
   { promptTemplate, enableThinking }: Config,
   { tokenizer, trainData }: Pick<Inputs, 'tokenizer' | 'trainData'>,
   count: number,
-  { skipped, signal }: { skipped?: ReadonlySet<number>; signal?: AbortSignal | undefined } = {},
+  { skipped = new Set(), signal }: { skipped?: ReadonlySet<number>; signal?: AbortSignal | undefined } = {},
 ): Promise<Int32Array[]> {
-  const rows = Array.from({ length: trainData.size }, (_, i) => i).filter((i) => skipped?.has(i) !== true);
-  const places = spreadOver(rows.length, Math.min(count, rows.length));
-  const problems = places.map((place) => trainData.get(rows[place]!));
+  // Data may have millions of rows, and rarely any that is skipped.
+  const rows =
+    skipped.size === 0
+      ? null
+      : Array.from({ length: trainData.size }, (_, i) => i).filter((i) => !skipped.has(i));
+  const size = rows?.length ?? trainData.size;
+  const places = spreadOver(size, Math.min(count, size));
+  const problems = places.map((place) => trainData.get(rows?.[place] ?? place));
   const prompts = await renderPrompts(tokenizer, problems, { promptTemplate, enableThinking, signal });
   return prompts.map(({ ids }) => ids);
 }

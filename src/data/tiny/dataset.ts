@@ -46,6 +46,6 @@ function evalSplit(name: string, levels: readonly number[]): Dataset {
 
 /** @param name one of EMBEDDED_TASKS */
 export function embeddedDataset(name: string, split: 'train' | 'eval', seed: number): Dataset {
-  const levels = EMBEDDED_TASKS[name]!;
+  const { levels } = EMBEDDED_TASKS[name]!;
   return split === 'train' ? trainSplit(name, levels, seed) : evalSplit(name, levels);
 }

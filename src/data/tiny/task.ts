@@ -8,13 +8,21 @@ import type { RandomStream } from '../random';
 /** The levels that the embedded model was made with. */
 export const TINY_LEVELS = [1, 2, 3, 4, 5] as const;
 
+interface EmbeddedTask {
+  levels: readonly number[];
+  summary: string;
+}
+
 /**
- * Levels by the name of the task. `tiny-hard` also has chains longer than any that the embedded model has
- * seen. It answers them at chance, about one in ten, so that many groups have wrong answers alone.
+ * By name. `tiny-hard` also has chains longer than any that the embedded model has seen. It answers them at
+ * chance, about one in ten, so that many groups have wrong answers alone.
  */
-export const EMBEDDED_TASKS: Readonly<Record<string, readonly number[]>> = {
-  tiny: TINY_LEVELS,
-  'tiny-hard': [...TINY_LEVELS, 6, 7, 8],
+export const EMBEDDED_TASKS: Readonly<Record<string, EmbeddedTask>> = {
+  tiny: { levels: TINY_LEVELS, summary: 'the embedded task, for the embedded model' },
+  'tiny-hard': {
+    levels: [...TINY_LEVELS, 6, 7, 8],
+    summary: 'the same with problems that are too hard for it',
+  },
 };
 
 export const isEmbeddedTask = (name: string): boolean => Object.hasOwn(EMBEDDED_TASKS, name);
