@@ -14,10 +14,8 @@ export interface ParquetFile {
   zipped: boolean;
 }
 
-/** Requests the next window; `columns` counts only the first time. */
-export interface ToParquet {
-  columns: string[];
-}
+/** Opens a file, or asks for the next window of the open one; `columns` counts only the first time. */
+export type ToParquet = { type: 'open'; file: ParquetFile } | { type: 'next'; columns: string[] };
 
 export type FromParquet =
   | { type: 'columns'; names: string[] }
@@ -31,14 +29,28 @@ export const PARQUET_LIMITS = { waitMs: 60_000, heapMb: 2048 };
 /** The compiled thread, whether this file is compiled or not. */
 const THREAD = join(__dirname, '..', '..', 'dist', 'parquet', 'worker.js');
 
-class ParquetThread implements Disposable {
+/** How long a thread that has read its file well waits for another: starting one takes longer than a small file. */
+const IDLE_MS = 1000;
+
+class ParquetThread {
+  /** One that waits for a file. */
+  private static idle: ParquetThread | null = null;
+
   private readonly worker: Worker;
   private readonly said: FromParquet[] = [];
   private heard: () => void = () => undefined;
+  private endIdling: () => void = () => undefined;
 
-  constructor(file: ParquetFile) {
+  static take(): ParquetThread {
+    const { idle } = ParquetThread;
+    if (idle === null) return new ParquetThread();
+    idle.endIdling();
+    // What it has said since is that it failed.
+    return idle.said.length === 0 ? idle : new ParquetThread();
+  }
+
+  private constructor() {
     this.worker = new Worker(THREAD, {
-      workerData: file,
       resourceLimits: { maxOldGenerationSizeMb: PARQUET_LIMITS.heapMb },
     });
     const hear = (message: FromParquet) => {
@@ -69,8 +81,20 @@ class ParquetThread implements Disposable {
     return this.said.shift() ?? { type: 'failed', message: `no rows arrived for ${waitMs / 1000} s` };
   }
 
-  [Symbol.dispose](): void {
-    void this.worker.terminate();
+  /** @param reusable it has read its file to the end */
+  leave(reusable: boolean): void {
+    if (!reusable || ParquetThread.idle !== null) return void this.worker.terminate();
+    ParquetThread.idle = this;
+    this.worker.unref();
+    const timer = setTimeout(() => {
+      this.endIdling();
+      void this.worker.terminate();
+    }, IDLE_MS).unref();
+    this.endIdling = () => {
+      clearTimeout(timer);
+      ParquetThread.idle = null;
+      this.worker.ref();
+    };
   }
 }
 
@@ -85,17 +109,24 @@ export async function* parquetRows(
   file: ParquetFile,
   choose: (columns: readonly string[]) => readonly string[],
 ): AsyncGenerator<Record<string, unknown>, void> {
-  using thread = new ParquetThread(file);
+  const thread = ParquetThread.take();
   const next = async (): Promise<FromParquet> => {
     const answer = await thread.next();
     if (answer.type !== 'failed') return answer;
     throw badInput(`Cannot read ${label} as Parquet: ${answer.message}`);
   };
-  let answer = await next();
-  const columns = answer.type === 'columns' ? [...choose(answer.names)] : [];
-  while (answer.type !== 'end') {
-    thread.send({ columns });
-    answer = await next();
-    if (answer.type === 'rows') yield* answer.rows;
+  let ended = false;
+  try {
+    thread.send({ type: 'open', file });
+    const opened = await next();
+    const columns = opened.type === 'columns' ? [...choose(opened.names)] : [];
+    while (!ended) {
+      thread.send({ type: 'next', columns });
+      const answer = await next();
+      if (answer.type === 'rows') yield* answer.rows;
+      ended = answer.type === 'end';
+    }
+  } finally {
+    thread.leave(ended);
   }
 }

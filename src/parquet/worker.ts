@@ -4,7 +4,7 @@
  * to this thread.
  */
 import { promisify } from 'node:util';
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort } from 'node:worker_threads';
 import { gunzip } from 'node:zlib';
 import type { AsyncBuffer, Compressors, FileMetaData } from 'hyparquet' with { 'resolution-mode': 'import' };
 import { whyUnreadable } from '../base/errors';
@@ -20,29 +20,29 @@ type Unzip = NonNullable<Compressors[keyof Compressors]>;
 const wholeBuffer = (bytes: Buffer): ArrayBuffer =>
   bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer;
 
+interface Source {
+  bytes: AsyncBuffer;
+  close: () => Promise<void>;
+}
+
 /** Parquet is read from its end, so a zipped file must be unzipped completely. */
-async function byteSource({ path, zipped }: ParquetFile): Promise<AsyncBuffer> {
+async function openSource({ path, zipped }: ParquetFile): Promise<Source> {
   if (zipped) {
     const bytes = await promisify(gunzip)(await readRegularFile(path, MAX_UNZIPPED_BYTES), {
       maxOutputLength: MAX_UNZIPPED_BYTES,
     });
-    return {
-      byteLength: bytes.byteLength,
-      slice: async (start, end) => wholeBuffer(bytes.subarray(start, end)),
-    };
+    const slice = (start: number, end?: number) => Promise.resolve(wholeBuffer(bytes.subarray(start, end)));
+    return { bytes: { byteLength: bytes.byteLength, slice }, close: () => Promise.resolve() };
   }
-  // Open until the thread ends.
   const { file, bytes: size } = await openRegularFile(path);
-  return {
-    byteLength: size,
-    async slice(start, end = size) {
-      if (start === end) return new ArrayBuffer(0);
-      const parts: Buffer[] = [];
-      const bytes = file.createReadStream({ start, end: end - 1, highWaterMark: 1 << 20, autoClose: false });
-      for await (const part of bytes as AsyncIterable<Buffer>) parts.push(part);
-      return wholeBuffer(Buffer.concat(parts));
-    },
+  const slice = async (start: number, end = size) => {
+    if (start === end) return new ArrayBuffer(0);
+    const parts: Buffer[] = [];
+    const bytes = file.createReadStream({ start, end: end - 1, highWaterMark: 1 << 20, autoClose: false });
+    for await (const part of bytes as AsyncIterable<Buffer>) parts.push(part);
+    return wholeBuffer(Buffer.concat(parts));
   };
+  return { bytes: { byteLength: size, slice }, close: () => file.close() };
 }
 
 /**
@@ -110,20 +110,38 @@ async function* rowWindows(
 const port = parentPort!;
 const post = (message: FromParquet) => port.postMessage(message);
 
-async function serve(): Promise<void> {
-  // Both libraries are ES modules.
-  const { parquetMetadataAsync, parquetSchema } = await import('hyparquet');
-  const source = await byteSource(workerData as ParquetFile);
-  const metadata = await parquetMetadataAsync(source);
-  post({ type: 'columns', names: parquetSchema(metadata).children.map(({ element }) => element.name) });
-  let rows: AsyncGenerator<Rows, void> | null = null;
-  port.on('message', (message: ToParquet) => {
-    rows ??= rowWindows(source, metadata, message.columns);
-    rows.next().then(
-      ({ value }) => post(value === undefined ? { type: 'end' } : { type: 'rows', rows: value }),
-      (error: unknown) => post({ type: 'failed', message: whyUnreadable(error) }),
-    );
-  });
+interface OpenFile {
+  source: Source;
+  metadata: FileMetaData;
+  rows: AsyncGenerator<Rows, void> | null;
 }
 
-serve().catch((error: unknown) => post({ type: 'failed', message: whyUnreadable(error) }));
+async function open(file: ParquetFile): Promise<OpenFile> {
+  // Both libraries are ES modules.
+  const { parquetMetadataAsync, parquetSchema } = await import('hyparquet');
+  const source = await openSource(file);
+  const metadata = await parquetMetadataAsync(source.bytes);
+  post({ type: 'columns', names: parquetSchema(metadata).children.map(({ element }) => element.name) });
+  return { source, metadata, rows: null };
+}
+
+/** The file that is being read. After a failure the thread is ended with it. */
+let current: OpenFile | null = null;
+
+async function answer(message: ToParquet): Promise<void> {
+  if (message.type === 'open') {
+    current = await open(message.file);
+    return;
+  }
+  const file = current!;
+  file.rows ??= rowWindows(file.source.bytes, file.metadata, message.columns);
+  const { value } = await file.rows.next();
+  if (value !== undefined) return post({ type: 'rows', rows: value });
+  current = null;
+  await file.source.close();
+  post({ type: 'end' });
+}
+
+port.on('message', (message: ToParquet) => {
+  answer(message).catch((error: unknown) => post({ type: 'failed', message: whyUnreadable(error) }));
+});
