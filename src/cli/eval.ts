@@ -1,12 +1,13 @@
 /** `acoer eval`: accuracy and thinking length of models on benchmarks, following the paper's protocol. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { badUsage } from '../base/errors';
+import { printableLine } from '../base/printable';
 import { amongRanks } from './among-ranks';
 import { addEngineOptions, integer, number, path, repeatable } from './command';
 import { comparisonText } from './evaluation/comparison';
 import { compareFiles, gradeCompletions } from './evaluation/files';
 import { type EvalFlags, temperatureOf } from './evaluation/flags';
-import { evaluateAll } from './evaluation/run';
+import { contaminationOf, evaluateAll } from './evaluation/run';
 import { evaluationText, fullReport, paperTable3, paperTable4 } from './evaluation/tables';
 import { interruptible } from './interrupt';
 import { addJudgeOptions } from './judge';
@@ -67,13 +68,16 @@ async function evaluateHere(flags: EvalFlags): Promise<void> {
       if (flags.json === true) printJsonLine(graded);
       else printText((fullReport(graded) + beside).trimEnd());
     } else {
-      const evaluated = await amongRanks(flags, 'evaluation', signal, (ranks, ended) =>
+      const done = await amongRanks(flags, 'evaluation', signal, (ranks, ended) =>
         evaluateAll(flags, ranks, ended),
       );
       // On another rank than 0.
-      if (evaluated === null) return;
-      if (flags.json === true) evaluated.forEach(printJsonLine);
-      else printText(evaluationText(evaluated).trimEnd());
+      if (done === null) return;
+      const { evaluated, benchmarks } = done;
+      if (flags.json === true) return evaluated.forEach(printJsonLine);
+      printText(evaluationText(evaluated).trimEnd());
+      for (const line of await contaminationOf(flags, benchmarks, signal))
+        printText(printableLine(line, 400));
     }
   });
 }

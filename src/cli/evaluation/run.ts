@@ -9,6 +9,7 @@ import {
   storedRow,
 } from '../../eval';
 import type { Config } from '../../config';
+import { contaminationLine } from '../../data';
 import type { Policy } from '../../engine/types';
 import { abortable } from '../../base/abortable';
 import { engineFacts, openRankEngine } from '../../life/rank-engine';
@@ -25,7 +26,7 @@ import { checkTokenizer, type ModelFlags, type ModelSession, withModel } from '.
 import { type Benchmark, loadBenchmarks } from './benchmarks';
 import { type EvalFlags, temperatureOf } from './flags';
 import { EvalProgress } from './progress';
-import { runConfig, type Subject, subjectsOf, weightsOf } from './subjects';
+import { runConfig, type Subject, subjectsOf, trainedOn, weightsOf } from './subjects';
 import { printNote } from '../output';
 
 /** One subject on one benchmark, as `--json` prints it. */
@@ -198,15 +199,38 @@ async function admitJudge({ judge, run, trust = false }: EvalFlags, judging: Jud
   await admitModules(run.join(', '), judgeModule(judging), { named: [], trust }, printNote);
 }
 
+export interface Evaluation {
+  /** By subject, then by benchmark. */
+  evaluated: Evaluated[];
+  benchmarks: Benchmark[];
+}
+
+/** Whether problems of the benchmarks are in the training data of the runs: a line for each pair. */
+export async function contaminationOf(
+  flags: EvalFlags,
+  benchmarks: readonly Benchmark[],
+  signal: AbortSignal,
+): Promise<string[]> {
+  const lines: string[] = [];
+  for (const config of trainedOn(flags)) {
+    for (const { name, dataset } of benchmarks) {
+      const benchmark = flags.benchmark.length === 0 ? null : dataset;
+      const line = await contaminationLine(config, name, benchmark, signal);
+      if (line !== null) lines.push(line);
+    }
+  }
+  return lines;
+}
+
 /**
- * Every subject on every benchmark, in that order; the result is also written to `summary.json`.
+ * Every subject on every benchmark; the result is also written to `summary.json`.
  * @returns null on another rank than 0
  */
 export async function evaluateAll(
   flags: EvalFlags,
   ranks: CommandRanks,
   signal: AbortSignal,
-): Promise<Evaluated[] | null> {
+): Promise<Evaluation | null> {
   const config = runConfig(flags);
   const subjects = await subjectsOf(flags);
   const model = required(flags.model ?? config?.model, '--model');
@@ -244,7 +268,7 @@ export async function evaluateAll(
     }
     if (folder === null) return null;
     writeJsonAtomic(join(out, 'summary.json'), evaluated);
-    return evaluated;
+    return { evaluated, benchmarks };
   });
 }
 
