@@ -2,8 +2,10 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { readConfigFile } from '../../src/config';
 import { listRewards } from '../../src/rewards';
 import { metricOf, readSweepFile, sweepRuns } from '../../src/sweep';
+import { resolveTrainConfig } from '../../src/train/inputs';
 import { ROOT } from '../helpers/cli';
 
 const folder = mkdtempSync(join(tmpdir(), 'acoer-sweep-file-'));
@@ -190,6 +192,15 @@ test('configs/tiny-crossed-sweep.yaml crosses six rewards with two epsilons and 
   expect(theory).toHaveLength(12);
   for (const { config } of theory)
     expect(config.rewardParams['beta0.05']).toEqual({ wrongPenaltySign: 'theory' });
+});
+
+test('configs/smollm2-sweep.yaml has the runs of configs/real', () => {
+  const runs = sweepRuns(readSweepFile(join(ROOT, 'configs', 'smollm2-sweep.yaml')));
+  expect(runs).toHaveLength(6);
+  for (const { name, config } of runs) {
+    const alone = resolveTrainConfig([readConfigFile(join(ROOT, 'configs', 'real', `${name}.yaml`))]);
+    expect(config).toEqual(alone);
+  }
 });
 
 test("configs/tiny-sweep.yaml leaves out rewardParams: those of the paper's files are the defaults", () => {
