@@ -290,8 +290,8 @@ const runFields = {
   ).describe(
     "Address that gets a JSON message when the run collapses, ends or fails (docs/notify.md). It is a secret: a run's files have `redacted` in its place, and a resumed run must be given it again. null: the environment variable ACOER_NOTIFY, if there is one.",
   ),
-  microBatchTokens: orElse(count(), 16_384).describe(
-    'Maximum tokens per forward and backward pass. Affects memory and speed, never the gradient. The run lowers it when memory runs out.',
+  microBatchTokens: orElse(count(), 13_824).describe(
+    "Maximum tokens per forward and backward pass. Affects memory and speed, never the gradient. The run lowers it when memory runs out. The default is as much as 48 GB hold of the paper's model without computing a layer twice; `acoer plan` says what suits others.",
   ),
   memoryLimitBytes: orNull(count()).describe(
     "Maximum bytes of the engine's tensors; work that needs more is split into smaller parts. null: whatever the device has.",

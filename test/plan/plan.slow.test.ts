@@ -80,7 +80,7 @@ describe('memory of the paper’s run', () => {
   });
 
   test('a CPU keeps the activations of as many layers as fit into a quarter of the free memory', () => {
-    const onCpu = plan({}, { device: host(48e9) });
+    const onCpu = plan({ microBatchTokens: 16_384 }, { device: host(48e9) });
     const { memory } = onCpu;
     const free = 48e9 - memory.phaseBytes.always;
     const layers = Math.floor((28 * memory.keptTokens) / 16_384);
@@ -95,13 +95,14 @@ describe('memory of the paper’s run', () => {
   });
 
   test('a CPU with too little memory recomputes every layer from its input', () => {
-    const onCpu = plan({}, { device: host(9e9) });
+    const onCpu = plan({ microBatchTokens: 16_384 }, { device: host(9e9) });
     expect(item('training', /every layer's input/, onCpu)).toBe(28 * 16_384 * 2048 * 2);
   });
 
   test('a GPU keeps activations in three quarters of the free memory: passes of 14,000 tokens', () => {
-    const { memory, device, changes } = plan();
-    const kept = item('training', /activations of all layers/);
+    const larger = plan({ microBatchTokens: 16_384 });
+    const { memory, device, changes } = larger;
+    const kept = item('training', /activations of all layers/, larger);
     expect(kept / 0.75).toBeLessThan(device.freeBytes - memory.phaseBytes.always);
     // 38,912 elements of each layer and token.
     expect(kept).toBe(memory.keptTokens * 28 * 38_912 * 2);
@@ -110,11 +111,13 @@ describe('memory of the paper’s run', () => {
     const smaller = plan({ microBatchTokens: to as number });
     expect(smaller.time!.mean.expected.recomputation).toBe(0);
     expect(smaller.changes).toEqual([]);
+    // The default is what is advised.
+    expect(plan().memory.microBatchTokens).toBe(to);
   });
 });
 
 describe('time on one A6000 against the numpy roofline of the same model', () => {
-  const { time } = plan({ kvBytes: 16e9, evalProblems: 0 });
+  const { time } = plan({ kvBytes: 16e9, evalProblems: 0, microBatchTokens: 16_384 });
 
   test.each(['first', 'last'] as const)('the %s steps take equally long at the limit', (at) => {
     const { forward, backward, recomputation } = time![at].limit;
@@ -153,7 +156,7 @@ describe('time on one A6000 against the numpy roofline of the same model', () =>
   });
 
   test('fewer slots decode the same tokens in more steps', () => {
-    const narrow = plan({ kvBytes: 8e9, evalProblems: 0 }).time!;
+    const narrow = plan({ kvBytes: 8e9, evalProblems: 0, microBatchTokens: 16_384 }).time!;
     expect(narrow.first.limit.decode).toBeGreaterThan(time!.first.limit.decode);
     expect(narrow.first.limit.forward).toBe(time!.first.limit.forward);
   });
