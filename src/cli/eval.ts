@@ -1,13 +1,15 @@
 /** `acoer eval`: accuracy and thinking length of models on benchmarks, following the paper's protocol. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { badUsage } from '../base/errors';
+import { contaminationLines } from '../data';
 import { printableLine } from '../base/printable';
 import { amongRanks } from './among-ranks';
 import { addEngineOptions, integer, number, path, repeatable } from './command';
 import { comparisonText } from './evaluation/comparison';
 import { compareFiles, gradeCompletions } from './evaluation/files';
 import { type EvalFlags, temperatureOf } from './evaluation/flags';
-import { contaminationOf, evaluateAll } from './evaluation/run';
+import { evaluateAll } from './evaluation/run';
+import { runConfigs } from './evaluation/subjects';
 import { evaluationText, fullReport, paperTable3, paperTable4 } from './evaluation/tables';
 import { interruptible } from './interrupt';
 import { addJudgeOptions } from './judge';
@@ -76,8 +78,10 @@ async function evaluateHere(flags: EvalFlags): Promise<void> {
       const { evaluated, benchmarks } = done;
       if (flags.json === true) return evaluated.forEach(printJsonLine);
       printText(evaluationText(evaluated).trimEnd());
-      for (const line of await contaminationOf(flags, benchmarks, signal))
-        printText(printableLine(line, 400));
+      const own = flags.benchmark.length === 0;
+      const asked = benchmarks.map(({ name, dataset }) => ({ name, dataset: own ? null : dataset }));
+      const lines = await contaminationLines(runConfigs(flags), asked, signal);
+      lines.forEach((line) => printText(printableLine(line, 400)));
     }
   });
 }

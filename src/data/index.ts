@@ -1,7 +1,7 @@
 /** Datasets by name, hub id or path, with random access; the training loop chooses the order. */
 export { givenDataset } from './given';
 export { evalSpec, isLocal, trainSpec, withAbsolutePath } from './config';
-export { contaminationLine, evaluationName } from './contamination';
+export { contaminationLines } from './contamination';
 export { joinNames, partNames } from './join';
 export { type Dataset, type DatasetSpec, datasetOf, loadDataset } from './load';
 export { isKnownName, KNOWN_DATASETS, memoryName } from './names';

@@ -1,10 +1,10 @@
 /** The report of a sweep and the files of its tables. */
 import { join } from 'node:path';
 import { AcoerError, badInput, errorCode, errorMessage, whyUnwritten } from '../base/errors';
+import { contaminationLines } from '../data';
 import { writeFileAtomic } from '../run';
 import { claimsOf, type Claim } from './claims';
 import { comparisonsOf } from './comparisons';
-import { contaminationLines } from './contamination';
 import { benchmarksTable, collapseTable, comparisonsTable, runsTable } from './other-tables';
 import { sweepPage } from './page';
 import { FORMATS, renderTables } from './render';
@@ -40,6 +40,9 @@ export async function sweepTables(path: string, more: readonly string[] = []): P
   return { results, tables, claims: claimsOf(results, comparisons) };
 }
 
+const configsOf = ({ methods }: SweepResults) =>
+  methods.flatMap(({ runs }) => runs.flatMap(({ data }) => data?.config ?? []));
+
 export interface SweepReportOptions {
   /** Heading of the page. Default: the sweep's name. */
   title?: string;
@@ -53,7 +56,7 @@ export async function makeSweepReport(
   { title, evaluations }: SweepReportOptions = {},
 ): Promise<{ html: string; figures: readonly Figure[] }> {
   const made = await sweepTables(path, evaluations);
-  return sweepPage(made, await contaminationLines(made.results), title);
+  return sweepPage(made, await contaminationLines(configsOf(made.results)), title);
 }
 
 function write(path: string, content: string): void {
@@ -74,7 +77,7 @@ export async function writeTables(sweepPath: string, warn: (message: string) => 
   made.results.notes.forEach(warn);
   for (const format of FORMATS) write(join(sweepPath, `table.${format}`), renderTables(made.tables, format));
   try {
-    const { html } = await sweepPage(made, await contaminationLines(made.results));
+    const { html } = await sweepPage(made, await contaminationLines(configsOf(made.results)));
     write(join(sweepPath, 'report.html'), html);
   } catch (error) {
     if (!(error instanceof AcoerError) || errorCode(error) !== 'MISSING_PACKAGE') throw error;

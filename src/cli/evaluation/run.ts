@@ -9,7 +9,6 @@ import {
   storedRow,
 } from '../../eval';
 import type { Config } from '../../config';
-import { contaminationLine } from '../../data';
 import type { Policy } from '../../engine/types';
 import { abortable } from '../../base/abortable';
 import { engineFacts, openRankEngine } from '../../life/rank-engine';
@@ -26,7 +25,7 @@ import { checkTokenizer, type ModelFlags, type ModelSession, withModel } from '.
 import { type Benchmark, loadBenchmarks } from './benchmarks';
 import { type EvalFlags, temperatureOf } from './flags';
 import { EvalProgress } from './progress';
-import { runConfig, type Subject, subjectsOf, trainedOn, weightsOf } from './subjects';
+import { runConfig, type Subject, subjectsOf, weightsOf } from './subjects';
 import { printNote } from '../output';
 
 /** One subject on one benchmark, as `--json` prints it. */
@@ -203,23 +202,6 @@ export interface Evaluation {
   /** By subject, then by benchmark. */
   evaluated: Evaluated[];
   benchmarks: Benchmark[];
-}
-
-/** Whether problems of the benchmarks are in the training data of the runs: a line for each pair. */
-export async function contaminationOf(
-  flags: EvalFlags,
-  benchmarks: readonly Benchmark[],
-  signal: AbortSignal,
-): Promise<string[]> {
-  const lines: string[] = [];
-  for (const config of trainedOn(flags)) {
-    for (const { name, dataset } of benchmarks) {
-      const benchmark = flags.benchmark.length === 0 ? null : dataset;
-      const line = await contaminationLine(config, name, benchmark, signal);
-      if (line !== null) lines.push(line);
-    }
-  }
-  return lines;
 }
 
 /**

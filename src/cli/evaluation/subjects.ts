@@ -29,15 +29,11 @@ function runOf(path: string): { directory: RunDirectory; config: Config } {
   return { directory, config: resolveConfig([directory.trainSettings()]) };
 }
 
-/** The configurations of the runs that trained on different data. */
-export function trainedOn({ run }: EvalFlags): Config[] {
-  const configs = run.map((path) => runOf(path).config);
-  return [...new Map(configs.map((config) => [config.dataset, config])).values()];
-}
+export const runConfigs = ({ run }: EvalFlags): Config[] => run.map((path) => runOf(path).config);
 
 /** The configuration of the runs, or null without a run. Runs must agree in the settings used here. */
 export function runConfig(flags: EvalFlags): Config | null {
-  const configs = flags.run.map((path) => runOf(path).config);
+  const configs = runConfigs(flags);
   const [first] = configs;
   if (first === undefined) return null;
   const shared = [
