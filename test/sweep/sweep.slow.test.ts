@@ -78,7 +78,9 @@ async function underWay(
   const child = spawnAcoer('sweep', THREE, '--out', out, '--only', 'acc');
   const end = ended(child);
   const metrics = join(out, 'runs', 'acc-s1', 'metrics.jsonl');
-  await reached(child, end, () => existsSync(held) && readFileSync(metrics, 'utf8').includes('\n'));
+  // Either run may be held first.
+  const hasStep = () => existsSync(metrics) && readFileSync(metrics, 'utf8').includes('\n');
+  await reached(child, end, () => existsSync(held) && hasStep());
   return { child, end };
 }
 
