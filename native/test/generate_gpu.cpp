@@ -322,6 +322,26 @@ ACOER_TEST(gpu_kernels_leave_what_they_do_not_fit) {
   ACOER_CHECK(collect(*model, {cold}).stats.fallback.find("at least 1e-6") != std::string::npos);
 }
 
+// Rows that begin, end and go on in several pages, in a cache that is too small for all of them at
+// their most: some end early, so that others get what they leave.
+ACOER_TEST(gpu_kernels_decode_in_pages) {
+  const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
+  std::vector<GenerateRequest> requests;
+  for (const int64_t length : {250, 10, 500, 255, 520, 30}) {
+    requests.push_back(
+        makeRequest(randomIds(model->spec, length, static_cast<uint64_t>(length)), 2, 300));
+    for (int32_t id = 0; id < model->spec.vocabSize / 16; ++id) {
+      requests.back().stopIds.push_back(id);
+    }
+  }
+  GenerateOptions options;
+  options.kvBytes = 12 * 256 * KvCache::bytesPerPosition(model->spec, model->dtype);
+  const Generated got = collect(*model, requests, options);
+  ACOER_CHECK(got.stats.fallback.empty());
+  ACOER_CHECK(got.stats.peakSlots > 2);  // of 820 positions each
+  ACOER_CHECK_LE(gapToScore(*model, requests, got).logprob, 1e-4);
+}
+
 // All room at once: what does not fit is refused before anything is decoded.
 ACOER_TEST(gpu_kernels_fixed_kv_room) {
   const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);

@@ -108,13 +108,13 @@ void checkAttention(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, 
   args.keys_SJLK = static_cast<T*>(keys.data_ptr());
   args.values_SJLK = static_cast<T*>(values.data_ptr());
   args.out_NHK = static_cast<T*>(out.data_ptr());
-  args.slot_N = slots.data();
+  args.page_NT = slots.data();
   args.position_N = positions.data();
   args.rows = length;
   args.heads = H;
   args.kvHeads = J;
   args.headDim = K;
-  args.capacity = L;
+  args.pagePositions = L;
   if (shape.norms) {
     args.qNorm_K = static_cast<const T*>(qNorm.const_data_ptr());
     args.kNorm_K = static_cast<const T*>(kNorm.const_data_ptr());

@@ -62,14 +62,14 @@ class OneSequence {
                                          .keys_SJLK = static_cast<T*>(cache.first.data_ptr()),
                                          .values_SJLK = static_cast<T*>(cache.second.data_ptr()),
                                          .out_NHK = static_cast<T*>(out_NHK.data_ptr()),
-                                         .slot_N = slots.data(),
+                                         .page_NT = slots.data(),
                                          .position_N = positions.data(),
                                          .shared_N = shared.count > 0 ? all.data() : nullptr,
                                          .rows = rows,
                                          .heads = H,
                                          .kvHeads = J,
                                          .headDim = K,
-                                         .capacity = cache.second.size(2),
+                                         .pagePositions = cache.second.size(2),
                                          .cos_PK = static_cast<A*>(cos_PK_.data_ptr()),
                                          .sin_PK = static_cast<A*>(sin_PK_.data_ptr())};
     kernel.writeHeads(args, 0, rows);
@@ -192,7 +192,8 @@ ACOER_TEST(generate_shared_prompts_take_memory_once) {
   const auto peak = [&](const std::vector<GenerateRequest>& requests, int64_t maxSlots) {
     return peakBytes(*model, requests, maxSlots) / perPosition;
   };
-  ACOER_CHECK_LE(peak({prompt(1, 16)}, 16) - peak({prompt(1, 1)}, 16), length);
+  // The samples have a page of 64 positions each for what they do not share.
+  ACOER_CHECK_LE(peak({prompt(1, 16)}, 16) - peak({prompt(1, 1)}, 16), 16 * 64 + length / 8);
   // A prompt goes with its last sample: twelve need no more than three.
   std::vector<GenerateRequest> twelve;
   for (uint64_t i = 0; i < 12; ++i) twelve.push_back(prompt(i, 4));
@@ -200,15 +201,14 @@ ACOER_TEST(generate_shared_prompts_take_memory_once) {
   ACOER_CHECK_LE(peak(twelve, 3) - peak(three, 3), length / 2);
 }
 
-// Slots are as long as the longest sequence of its own needs, next to the prompts that others
-// share: with long prompts beside long completions, that is more than the sequences one by one.
+// Sequences have pages for what they do not share, next to the prompts that they do.
 ACOER_TEST(generate_shared_prompts_stay_within_the_budget) {
   const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 46);
   const std::vector<GenerateRequest> requests{makeRequest(randomIds(model->spec, 513, 1), 2, 16),
                                               makeRequest(randomIds(model->spec, 1, 2), 2, 512)};
   GenerateOptions options;
-  // Room for four sequences of 528 positions and both prompts, 512 each.
-  options.kvBytes = (4 * 528 + 2 * 512) * KvCache::bytesPerPosition(model->spec, model->dtype);
+  // Room for the first prompt, a page of each of its samples, and one sequence of 512 positions.
+  options.kvBytes = (512 + 2 * 64 + 512) * KvCache::bytesPerPosition(model->spec, model->dtype);
   const Generated tight = collect(*model, requests, options), free = collect(*model, requests);
   ACOER_CHECK(tight.stats.peakSlots == 3);
   ACOER_CHECK(free.stats.peakSlots == 4);

@@ -89,7 +89,7 @@ function halvedPart(
   if (peakPhase === 'training' || peakPhase === 'scoring') {
     return { microBatchTokens: Math.max(1, Math.floor(microBatchTokens / 2)) };
   }
-  const slots = Math.min(maxSlots ?? Infinity, Math.max(kv?.slots ?? 0, evaluationKv?.slots ?? 0));
+  const slots = Math.min(maxSlots ?? Infinity, Math.max(kv?.fullSlots ?? 0, evaluationKv?.fullSlots ?? 0));
   return { maxSlots: Math.max(1, Math.floor(slots / 2)) };
 }
 
@@ -164,9 +164,12 @@ function changeForSlots(config: Config, memory: MemoryPlan, device: PlanDevice):
   const { kv } = memory;
   if (kv === null) return [];
   const { wantedSlots: wanted } = kv;
-  if (kv.slots >= wanted || kv.fullBudgetBytes + memory.phaseBytes.always > KV_CEILING * device.freeBytes) {
+  if (
+    kv.fullSlots >= wanted ||
+    kv.fullBudgetBytes + memory.phaseBytes.always > KV_CEILING * device.freeBytes
+  ) {
     return [];
   }
-  const why = `room for all ${wanted} sequences at once instead of ${kv.slots}; the default is ${KV_SHARE_TEXT[device.kind]} of the free memory`;
+  const why = `room for all ${wanted} sequences at full length instead of ${kv.fullSlots}; the default is ${KV_SHARE_TEXT[device.kind]} of the free memory`;
   return [{ setting: 'kvBytes', from: config.kvBytes, to: kv.fullBudgetBytes, why }];
 }

@@ -321,7 +321,7 @@ export function planMemory(input: MemoryInput): MemoryPlan {
   const { model, dtype, kind, work } = input;
   const budget = work.kvBytes ?? freeFor(input) * KV_SHARE[kind];
   const kvOf = (wanted: Parameters<typeof planKv>[2]): KvPlan =>
-    planKv(model.shape, BYTES_PER_ELEMENT[dtype], wanted, budget);
+    planKv(model.shape, { bytesPerElement: BYTES_PER_ELEMENT[dtype], kind }, wanted, budget);
   const kv = work.served ? null : kvOf(work);
   const { evalProblems: prompts, evalMaxNewTokens: maxNewTokens } = work;
   const evaluationKv = prompts === 0 ? null : kvOf({ ...work, prompts, group: 1, maxNewTokens });

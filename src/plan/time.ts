@@ -26,6 +26,7 @@ import {
   type PassSeconds,
 } from './gpu-time';
 import { dealtByLength, dealtOf } from '../base/dealing';
+import { PageAdmission, type KvPlan } from './kv';
 import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
 import { trainedParameters } from './workload';
 import { keptLayers, type MemoryInput, type MemoryPlan } from './memory';
@@ -183,31 +184,37 @@ function trainingSeconds(input: TimeInput, sequences: readonly TrainSequence[], 
 const PER_TURN = 64;
 
 /**
- * Seconds to decode completions of these lengths in a limited number of slots, which they enter in order as slots
- * become free. Between two ends the same sequences decode, and that stretch takes its number of steps times the time
- * of its middle step. Yields between pieces of the work.
+ * Seconds to decode completions of these lengths in the slots and pages of a cache, which they enter in order as
+ * those become free. Between two ends the same sequences decode, and that stretch takes its number of steps times the
+ * time of its middle step. Yields between pieces of the work.
  * @param stepSeconds of one decode step of sequences that see so many tokens
  */
 function* decodeSeconds(
   { work }: TimeInput,
   lengths: readonly number[],
-  slots: number,
+  kv: KvPlan,
   stepSeconds: Clock['decodeStep'],
 ): Generator<void, number> {
-  const most = Math.max(1, slots);
+  const admission = new PageAdmission(kv);
   const waiting = [...lengths].reverse();
   let live: { done: number; left: number }[] = [];
   let seconds = 0;
   for (let stretch = 1; ; stretch++) {
     if (stretch % PER_TURN === 0) yield;
-    while (live.length < most && waiting.length > 0) live.push({ done: 0, left: waiting.pop()! });
+    const positions = live.map(({ done }) => work.promptTokens + done);
+    while (waiting.length > 0 && admission.admits(positions, work.promptTokens)) {
+      live.push({ done: 0, left: waiting.pop()! });
+      positions.push(work.promptTokens);
+    }
     if (live.length === 0) return seconds;
     const steps = minimum(live.map((sequence) => sequence.left));
     const contexts = live.map((sequence) => work.promptTokens + sequence.done + steps / 2);
     seconds += steps * stepSeconds(contexts);
-    live = live
-      .map(({ done, left }) => ({ done: done + steps, left: left - steps }))
-      .filter((sequence) => sequence.left > 0);
+    live = live.map(({ done, left }) => ({ done: done + steps, left: left - steps }));
+    for (const { done, left } of live) {
+      if (left === 0) admission.ended(work.promptTokens + done);
+    }
+    live = live.filter((sequence) => sequence.left > 0);
   }
 }
 
@@ -247,7 +254,7 @@ function* stepSeconds(
   yield;
   const { kv } = memory;
   // What servers need is not known here.
-  const decode = kv === null ? 0 : yield* decodeSeconds(input, sampled, kv.slots, clock.decodeStep);
+  const decode = kv === null ? 0 : yield* decodeSeconds(input, sampled, kv, clock.decodeStep);
   const prefill = kv === null ? 0 : work.prompts * clock.prefill(work.promptTokens);
   const trained = trainedParameters(model.shape, work);
   // A batch is generated and scored once for `numIterations` passes over it.
@@ -301,9 +308,9 @@ function* evaluationTime(input: TimeInput, clocks: Both<Clock>): Generator<void,
     draw: 0,
   });
   const drawn = all.filter((_, i) => i % input.ranks === 0);
-  const { slots } = memory.evaluationKv!;
-  const limit = scale * (yield* decodeSeconds(input, drawn, slots, clocks.limit.decodeStep));
-  const expected = scale * (yield* decodeSeconds(input, drawn, slots, clocks.expected.decodeStep));
+  const kv = memory.evaluationKv!;
+  const limit = scale * (yield* decodeSeconds(input, drawn, kv, clocks.limit.decodeStep));
+  const expected = scale * (yield* decodeSeconds(input, drawn, kv, clocks.expected.decodeStep));
   return { limit, expected, count: between + 2 };
 }
 

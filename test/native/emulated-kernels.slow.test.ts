@@ -12,17 +12,19 @@ const PLANTED: PlantedBug[] = [
   ['swiglu', 'elements beyond the end of a row', 20],
   ['swiglu', 'the upper half begins too early', 21],
   ['rotate', 'heads beyond the last one', 30],
-  ['rotate', 'the row in place of its slot', 31],
+  ['rotate', 'the row in place of its page', 31],
   ['rotate', 'a sum over two lanes only', 32],
   ['rotate', 'lanes without elements write', 33],
+  ['rotate', 'the first page for all positions', 34],
   ['attention', 'no barrier behind the scores', 40],
   ['attention', 'no barrier behind the exponentials', 41],
   ['attention', 'no barrier behind the sums', 42],
   ['attention', 'weights beyond the last key', 43],
-  ['attention', 'slots as long as the row', 44],
+  ['attention', 'pages as long as the row', 44],
   ['attention', 'keys beyond the last one', 45],
   ['attention', 'splits that the row does not have', 46],
   ['attention', 'splits of one query head only', 47],
+  ['attention', 'the first page for all positions', 48],
 ];
 
 describeEmulated(

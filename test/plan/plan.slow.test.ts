@@ -51,10 +51,17 @@ describe('memory of the paper’s run', () => {
     expect(item('always', /AdamW/)).toBe(3 * 4 * 17_432_576);
   });
 
-  test('16 sequences of 150 + 8,192 tokens take 15.3 GB of KV cache if the memory allows', () => {
-    const roomy = plan({ kvBytes: 16e9 });
-    expect(roomy.memory.kv!.slots).toBe(16);
-    expect(item('rollout', /KV cache/, roomy) / 1e9).toBeCloseTo(15.3, 1);
+  test('16 sequences of 150 + 8,192 tokens take 33 pages of 256 positions each, if the memory allows', () => {
+    const roomy = plan({ kvBytes: 16.2e9 });
+    expect(roomy.memory.kv!.fullSlots).toBe(16);
+    const bytesPerToken = 2 * 28 * 8 * 128 * 2;
+    expect(item('rollout', /KV cache/, roomy)).toBe((16 * 33 * 256 + 160) * bytesPerToken);
+  });
+
+  test('an evaluation takes more sequences at a time than all could be of full length', () => {
+    const { evaluationKv } = plan().memory;
+    expect(evaluationKv).toMatchObject({ slots: 64, wantedSlots: 64, fullPages: 65 });
+    expect(evaluationKv!.fullSlots).toBeLessThan(20);
   });
 
   test('on a GPU the cache gets three quarters of the free memory: the whole group decodes together', () => {
@@ -68,10 +75,10 @@ describe('memory of the paper’s run', () => {
     const device = host(48e9);
     const { memory, changes } = plan({}, { device });
     expect(memory.kv!.budgetBytes).toBeCloseTo((device.freeBytes - memory.phaseBytes.always) / 4, -1);
-    expect(memory.kv!.slots).toBeLessThan(16);
+    expect(memory.kv!.fullSlots).toBeLessThan(16);
     expect(changes).toMatchObject([{ setting: 'kvBytes', why: expect.stringContaining('a quarter') }]);
     const { to } = changes![0]!;
-    expect(plan({ kvBytes: to as number }, { device }).memory.kv!.slots).toBe(16);
+    expect(plan({ kvBytes: to as number }, { device }).memory.kv!.fullSlots).toBe(16);
   });
 
   test('an adapter with fewer targets is smaller by what it leaves out', () => {

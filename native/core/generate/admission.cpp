@@ -7,10 +7,15 @@
 namespace acoer {
 namespace {
 
-// Prompts are prefilled together up to this many tokens: enough rows to use the weights well.
-constexpr int64_t kPrefillTokens = 2048;
-// The cache has room for at least this many positions, so that short runs grow it once.
-constexpr int64_t kFirstPositions = 64;
+// The pages that hold a sequence's first positions, and which of them.
+template <class Visit>
+void forEachPage(std::span<const int32_t> pages, int64_t pagePositions, int64_t positions,
+                 const Visit& visit) {
+  for (int64_t begin = 0; begin < positions; begin += pagePositions) {
+    visit(pages[static_cast<size_t>(begin / pagePositions)], begin,
+          std::min(pagePositions, positions - begin));
+  }
+}
 
 }  // namespace
 
@@ -21,44 +26,27 @@ int64_t GenerateRun::sharedOf(const GenerateRequest& request) const {
   return (std::ssize(request.promptIds) - 1) / kernels::kKeyTile * kernels::kKeyTile;
 }
 
-// `addsShared`: what the request shares is not there yet.
-GenerateRun::Demand GenerateRun::demandWith(Demand demand, const GenerateRequest& request,
-                                            int64_t samples, bool addsShared) const {
-  const int64_t needed = positionsNeeded(request), shared = sharedOf(request);
-  demand.sequences += samples;
-  demand.longest = std::max(demand.longest, needed);
-  demand.longestOwn = std::max(demand.longestOwn, needed - shared);
-  if (addsShared) demand.shared += shared;
-  return demand;
+// What a sample of the request holds when it enters: its prompt, and room for its first new token.
+KvPages::Claim GenerateRun::claimOf(const GenerateRequest& request) const {
+  const int64_t shared = sharedOf(request);
+  return {.held = pages_.pagesFor(std::ssize(request.promptIds) - shared),
+          .most = pages_.pagesFor(positionsNeeded(request) - shared)};
 }
 
-GenerateRun::Demand GenerateRun::liveDemand() const {
-  Demand demand{.shared = sharedPositions_};
-  for (const Sequence& sequence : slots_) {
-    if (!sequence.done) demand = demandWith(demand, requestOf(sequence), 1, false);
-  }
-  return demand;
+// Pages that sequences may hold next to `held` positions of prefilled prompts and shared ones.
+int64_t GenerateRun::pageLimit(int64_t held, int64_t shared) const {
+  return budget_.fixedPages > 0 ? budget_.fixedPages
+                                : (budget_.positions - held - shared) / budget_.pagePositions;
 }
 
-// Every slot has room for the longest sequence, next to `held` positions of prefilled prompts: all
-// slots if their room is fixed, else one for each sequence. Sequences count as if none shared its
-// prompt, as the plan of a run counts them (src/plan/kv.ts). Where all share, that is more than
-// they take: each prompt is there once, and each of its samples counts it. Short prompts beside
-// long ones can take more than that, since the slots are alike.
-bool GenerateRun::fits(const Demand& demand, int64_t held) const {
-  const int64_t taken = budget_.fixed
-                            ? cache_.slots() * cache_.positions()
-                            : std::max(demand.sequences * demand.longest,
-                                       demand.sequences * demand.longestOwn + demand.shared);
-  return demand.sequences <= budget_.maxSlots && taken + held <= budget_.positions;
-}
-
-int64_t GenerateRun::longestOwnLive() const {
-  int64_t longest = 0;
-  for (const Sequence& s : slots_) {
-    if (!s.done) longest = std::max(longest, s.own(positionsNeeded(requestOf(s))));
-  }
-  return longest;
+// Whether samples may enter next to `held` positions of prefilled prompts. `newlyShared`: positions
+// of prompts that they would be the first to share.
+bool GenerateRun::admits(const std::vector<KvPages::Claim>& samples, int64_t held,
+                         int64_t newlyShared) const {
+  if (pages_.sequences() + std::ssize(samples) > budget_.maxSlots) return false;
+  const int64_t pool = budget_.fixedPages * budget_.pagePositions;
+  if (pool > 0 && pool + held > budget_.positions) return false;
+  return pages_.admits(samples, pageLimit(held, sharedPositions_ + newlyShared));
 }
 
 void GenerateRun::checkArrival(const GenerateRequest& request) const {
@@ -101,8 +89,8 @@ void GenerateRun::takeArrivals() {
 
 // Moves the next requests whose first samples fit now into group_; false if none fits.
 bool GenerateRun::prepareGroup() {
-  Demand demand = liveDemand();
-  int64_t tokens = 0, promptLength = 0, prompts = 0;
+  std::vector<KvPages::Claim> samples;
+  int64_t tokens = 0, promptLength = 0, prompts = 0, shared = 0;
   // Without those that were refused, or cancelled while they waited.
   while (nextRequest_ < requests_.end() && requests_.samplesOf(nextRequest_) == 0)
     nextRequest_ += 1;
@@ -112,11 +100,15 @@ bool GenerateRun::prepareGroup() {
     promptLength = std::max(promptLength, promptPositions(request));
     tokens += std::ssize(request.promptIds);
     if (prompts > 0 && tokens > kPrefillTokens) break;
-    if (!fits(demandWith(demand, request, 1, true), (prompts + 1) * promptLength)) break;
+    samples.push_back(claimOf(request));
+    shared += sharedOf(request);
+    if (!admits(samples, (prompts + 1) * promptLength, shared)) break;
     group_.positions = (prompts + 1) * promptLength;
     prompts += 1;
-    demand = demandWith(demand, request, request.numSamples, true);
     nextRequest_ += 1;
+    // More than have a slot would only be refused.
+    const int64_t others = std::min(request.numSamples - 1, budget_.maxSlots);
+    samples.insert(samples.end(), static_cast<size_t>(others), samples.back());
   }
   if (prompts == 0) return false;
   group_.begin = group_.request = begin;
@@ -144,12 +136,12 @@ void GenerateRun::prefillGroup() {
   for (size_t r : order) {
     const auto& ids = requests_[r].promptIds;
     const int64_t policy = requests_.policyOf(r);
-    const auto slot = static_cast<int64_t>(r - group_.begin);
+    const auto slot = static_cast<int32_t>(r - group_.begin);
     const KeptCaches::Prefix kept = kept_.longest(policy, ids);
     if (kept.cache != nullptr) group_.cache->copySlot(*kept.cache, 0, 0, slot, kept.positions);
     DecodeRows& rows = kept.cache != nullptr ? rest : whole;
     for (auto t = static_cast<size_t>(kept.positions); t + 1 < ids.size(); ++t) {
-      rows.add(policy, ids[t], slot, static_cast<int64_t>(t));
+      rows.add(policy, ids[t], {&slot, 1}, static_cast<int64_t>(t));
     }
     (kept.cache != nullptr ? tokensOfRest : tokensOfWhole) += std::ssize(ids) - kept.positions;
     stats_.keptTokens += kept.positions;
@@ -188,8 +180,8 @@ bool GenerateRun::enterable() {
     prefillGroup();
     if (cancel_.requested()) return false;
   }
-  const bool first = group_.sample == 0;
-  return fits(demandWith(liveDemand(), requests_[group_.request], 1, first), group_.positions);
+  const GenerateRequest& request = requests_[group_.request];
+  return admits({claimOf(request)}, group_.positions, group_.sample == 0 ? sharedOf(request) : 0);
 }
 
 GenerateRun::Sequence GenerateRun::makeSequence() {
@@ -217,7 +209,10 @@ void GenerateRun::keepCache(const Sequence& sequence) {
   cache.resize(1, positions, 0, 0);
   const int64_t shared = sequence.shared ? sequence.shared->positions() : 0;
   if (shared > 0) cache.copySlot(*sequence.shared, 0, 0, 0, shared);
-  cache.copySlot(cache_, &sequence - slots_.data(), 0, 0, positions - shared, shared);
+  forEachPage(pages_.of(slotOf(sequence)), budget_.pagePositions, positions - shared,
+              [&](int64_t page, int64_t begin, int64_t count) {
+                cache.copySlot(cache_, page, 0, 0, count, shared + begin);
+              });
   kept_.keep(sequence.policy, std::move(ids), std::move(cache));
 }
 
@@ -245,15 +240,18 @@ void GenerateRun::place(Sequence&& sequence, int64_t slot) {
   } else {
     slots_[static_cast<size_t>(slot)] = std::move(sequence);
   }
-  ensureCapacity(std::ssize(slots_), positions + 1);
-  cache_.copySlot(*group_.cache, prompt, shared, slot, positions);
+  pages_.enter(slot, claimOf(request));
+  growCache();
+  forEachPage(pages_.of(slot), budget_.pagePositions, positions,
+              [&](int64_t page, int64_t begin, int64_t count) {
+                cache_.copySlot(*group_.cache, prompt, shared + begin, page, count);
+              });
   group_.sample += 1;
   skipEnded();
 }
 
 // Waiting samples take the slots of finished ones. Slots that stay empty are closed up, and the
-// remaining samples are appended. So active slots are always 0 .. n-1, and nothing is moved while
-// samples wait.
+// remaining samples are appended. So active slots are always 0 .. n-1.
 void GenerateRun::refill() {
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     if (!slots_[slot].done) continue;
@@ -269,30 +267,20 @@ void GenerateRun::compact() {
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     while (!slots_.empty() && slots_.back().done) slots_.pop_back();
     if (slot >= slots_.size() || !slots_[slot].done) continue;
-    cache_.copySlot(cache_, std::ssize(slots_) - 1, 0, static_cast<int64_t>(slot),
-                    slots_.back().own(slots_.back().nextPosition));
+    pages_.move(std::ssize(slots_) - 1, static_cast<int64_t>(slot));
     slots_[slot] = std::move(slots_.back());
     slots_.pop_back();
   }
 }
 
-// Grows by doubling, within the budget and not beyond what the active sequences can reach.
-// `positions`: of a slot, without what is shared.
-void GenerateRun::ensureCapacity(int64_t slots, int64_t positions) {
-  if (slots <= cache_.slots() && positions <= cache_.positions()) return;
-  int64_t newPositions = cache_.positions();
-  if (positions > newPositions) {
-    newPositions =
-        std::max(KvCache::roundedPositions(positions),
-                 std::min(std::max(2 * newPositions, kFirstPositions), longestOwnLive()));
-  }
-  const int64_t left = budget_.positions - group_.positions - sharedPositions_;
-  const int64_t room = std::max(slots, left / newPositions);
-  int64_t newSlots = cache_.slots();
-  if (slots > newSlots) newSlots = std::max(slots, std::min(2 * newSlots, budget_.maxSlots));
-  newSlots = std::min(newSlots, room);
-  const int64_t keep = std::min({slots, cache_.slots(), newSlots});
-  cache_.resize(newSlots, newPositions, keep, std::min(cache_.positions(), newPositions));
+// Room for the pages that have been given. It doubles, but not beyond what the sequences in slots
+// can reach.
+void GenerateRun::growCache() {
+  const int64_t needed = pages_.used(), had = cache_.slots();
+  if (needed <= had) return;
+  const int64_t limit = pageLimit(group_.positions, sharedPositions_);
+  cache_.resize(std::max(needed, std::min({2 * had, pages_.most(), limit})), budget_.pagePositions,
+                had, budget_.pagePositions);
 }
 
 }  // namespace acoer

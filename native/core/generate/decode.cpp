@@ -115,7 +115,7 @@ DecodePart Decoder::makePart(const std::vector<DecodeRows::Span>& spans, const K
 
 void Decoder::placeRows(DecodePart& part, const DecodeRows& rows, bool prefill) const {
   part.prefill = prefill;
-  const int32_t* slots = rows.slots.data() + part.begin;
+  const int32_t* slots = rows.pages_NT.data() + part.begin;  // of prompts
   for (int64_t n = 0; prefill && n < part.count(); ++n) {
     if (n == 0 || slots[n] != slots[n - 1]) part.prompts.push_back({slots[n], n, n});
     part.prompts.back().end = n + 1;
@@ -146,7 +146,7 @@ std::vector<std::pair<int64_t, int64_t>> Decoder::promptShares(const DecodeRows&
   for (int64_t from = begin; from < end;) {
     int64_t to = std::min(end, from + share);
     while (to < end &&
-           rows.slots[static_cast<size_t>(to)] == rows.slots[static_cast<size_t>(to - 1)]) {
+           rows.pages_NT[static_cast<size_t>(to)] == rows.pages_NT[static_cast<size_t>(to - 1)]) {
       ++to;
     }
     shares.emplace_back(from, to);
@@ -276,7 +276,7 @@ at::Tensor Decoder::decodeOnDevice(const DeviceRows& rows,
   forEachWeights(spans, [&](const Weights& weights, int64_t begin, int64_t end) {
     DecodePart part = makePart(spans, cache, weights, begin, end, steps_, 0);
     auto view = [&](const at::Tensor& whole) { return whole.narrow(0, begin, end - begin); };
-    part.device = {view(rows.ids_N), view(rows.slots_N), view(rows.positions_N)};
+    part.device = {view(rows.ids_N), view(rows.pages_NT), view(rows.positions_N)};
     part.splits = splits;
     runStep(part, 0);
   });

@@ -23,8 +23,8 @@ class Decoder {
   bool readsSharedPositions() const { return ops_->usesTiledKeys(); }
   // Gets the fraction of the work done, before each layer; false ends it.
   using ShouldContinue = std::function<bool(double done)>;
-  // Writes the keys and values of every row. The rows of a slot must be consecutive, from position
-  // 0 on.
+  // Writes the keys and values of every row, which has one page, its prompt's slot. The rows of a
+  // slot must be consecutive, from position 0 on.
   void prefill(const DecodeRows& rows, const KvCache& cache, const ShouldContinue& shouldContinue);
   // Like prefill(), for rows that continue what their slots hold: those of a slot follow its
   // positions. They are taken in pieces, since each attends over the cache as in a decode step.

@@ -48,7 +48,7 @@ template <class T>
 kernels::AttentionArgs<T> narrowed(kernels::AttentionArgs<T> args, int64_t begin, int64_t end) {
   args.qkv_NE += begin * (args.heads + 2 * args.kvHeads) * args.headDim;
   args.out_NHK += begin * args.heads * args.headDim;
-  args.slot_N += begin;
+  args.page_NT += begin * args.pagesPerRow;
   args.position_N += begin;
   if (args.shared_N) args.shared_N += begin;
   args.rows = end - begin;
@@ -88,7 +88,8 @@ class CpuDecodeOps final : public DecodeOps {
 
   void placeRows(DecodePart& part, const DecodeRows& rows) const override {
     part.ids_N = rows.ids.data() + part.begin;
-    part.slots_N = rows.slots.data() + part.begin;
+    part.pages_NT = rows.pages_NT.data() + part.begin * rows.pagesPerRow;
+    part.pagesPerRow = rows.pagesPerRow;
     part.positions_N = rows.positions.data() + part.begin;
     part.shared_N = rows.shared.data() + part.begin;
   }
@@ -124,7 +125,8 @@ class CpuDecodeOps final : public DecodeOps {
       args.keys_SJLK = writePointer<T>(part.cache->keys(static_cast<int64_t>(layer)));
       args.values_SJLK = writePointer<T>(part.cache->values(static_cast<int64_t>(layer)));
       args.out_NHK = writePointer<T>(part.heads_NHK);
-      args.slot_N = part.slots_N;
+      args.page_NT = part.pages_NT;
+      args.pagesPerRow = part.pagesPerRow;
       args.position_N = part.positions_N;
       const auto shared =
           sharedOfLayer<T>(part.shared_N, part.count(), static_cast<int64_t>(layer));
@@ -133,7 +135,7 @@ class CpuDecodeOps final : public DecodeOps {
       args.heads = spec.numHeads;
       args.kvHeads = spec.numKvHeads;
       args.headDim = spec.headDim;
-      args.capacity = part.cache->positions();
+      args.pagePositions = part.cache->positions();
       args.qNorm_K = spec.qkNorm ? readPointer<T>(w.qNorm_K) : nullptr;
       args.kNorm_K = spec.qkNorm ? readPointer<T>(w.kNorm_K) : nullptr;
       args.cos_PK = readPointer<kernels::Acc<T>>(rope_.cos_PK);

@@ -49,7 +49,8 @@ class GpuDecodeOps final : public DecodeOps {
     const auto heads = static_cast<int32_t>(spec.numHeads);
     const auto kvHeads = static_cast<int32_t>(spec.numKvHeads);
     const auto headDim = static_cast<int32_t>(spec.headDim);
-    const auto capacity = static_cast<int32_t>(part.cache->positions());
+    const auto pagesPerRow = static_cast<int32_t>(part.device.pages_NT.size(1));
+    const auto pagePositions = static_cast<int32_t>(part.cache->positions());
     kernels_.launch(bf16 ? KernelId::rotate_bf16 : KernelId::rotate_fp32,
                     {size(part.count()), size(cuda::rotateBlocks(heads, kvHeads))},
                     cuda::RotateArgs{.qkv_NE = part.qkv_NE.const_data_ptr(),
@@ -57,7 +58,7 @@ class GpuDecodeOps final : public DecodeOps {
                                      .kNorm_K = dataOrNull(w.kNorm_K),
                                      .cos_PK = rope_.cos_PK.const_data_ptr(),
                                      .sin_PK = rope_.sin_PK.const_data_ptr(),
-                                     .slots_N = int32s(part.device.slots_N),
+                                     .pages_NT = int32s(part.device.pages_NT),
                                      .positions_N = int32s(part.device.positions_N),
                                      .q_NHK = part.qkv_NE.data_ptr(),
                                      .keys_SJLK = keys_SJLK.data_ptr(),
@@ -66,7 +67,8 @@ class GpuDecodeOps final : public DecodeOps {
                                      .heads = heads,
                                      .kvHeads = kvHeads,
                                      .headDim = headDim,
-                                     .capacity = capacity,
+                                     .pagesPerRow = pagesPerRow,
+                                     .pagePositions = pagePositions,
                                      .eps = static_cast<float>(spec.rmsNormEps)},
                     stream);
     if (writeOnly) return;
@@ -89,7 +91,7 @@ class GpuDecodeOps final : public DecodeOps {
                     cuda::AttentionArgs{.q_NHK = part.qkv_NE.const_data_ptr(),
                                         .keys_SJLK = keys_SJLK.const_data_ptr(),
                                         .values_SJLK = values_SJLK.const_data_ptr(),
-                                        .slots_N = int32s(part.device.slots_N),
+                                        .pages_NT = int32s(part.device.pages_NT),
                                         .positions_N = int32s(part.device.positions_N),
                                         .sums_NJsGK = splitSums_.data_ptr<float>(),
                                         .stats_NJsG2 = splitStats_.data_ptr<float>(),
@@ -97,8 +99,9 @@ class GpuDecodeOps final : public DecodeOps {
                                         .qStride = spec.qkvRows(),
                                         .kvHeads = kvHeads,
                                         .group = group,
-                                        .capacity = capacity,
                                         .splits = splits,
+                                        .pagesPerRow = pagesPerRow,
+                                        .pagePositions = pagePositions,
                                         .scale = 1 / std::sqrt(static_cast<float>(headDim))},
                     stream);
     if (splits == 1) return;

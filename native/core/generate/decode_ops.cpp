@@ -2,23 +2,35 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
+#include "kernels/gpu/kernels.h"
 #include "ops/ops.h"
 
 namespace acoer {
+namespace {
 
-void DecodeRows::clear() {
+// Four tiles: few enough positions that short sequences waste little, and a page of one head is
+// still some kilobytes in a row.
+constexpr int64_t kCpuPagePositions = 64;
+
+}  // namespace
+
+void DecodeRows::clear(int64_t pages) {
+  pagesPerRow = pages;
   ids.clear();
-  slots.clear();
+  pages_NT.clear();
   positions.clear();
   shared.clear();
   spans.clear();
 }
 
-void DecodeRows::add(int64_t policy, int32_t id, int64_t slot, int64_t position,
+void DecodeRows::add(int64_t policy, int32_t id, std::span<const int32_t> pages, int64_t position,
                      const KvCache* sharedPositions) {
   if (spans.empty() || spans.back().policy != policy) spans.push_back({policy, count(), count()});
   ids.push_back(id);
-  slots.push_back(static_cast<int32_t>(slot));
+  pages_NT.insert(pages_NT.end(), pages.begin(), pages.end());
+  pages_NT.resize(static_cast<size_t>(count() * pagesPerRow));  // zeros are never read
   positions.push_back(static_cast<int32_t>(position));
   shared.push_back(sharedPositions);
   spans.back().end = count();
@@ -26,14 +38,19 @@ void DecodeRows::add(int64_t policy, int32_t id, int64_t slot, int64_t position,
 
 DeviceRows uploadRows(const DecodeRows& rows, int64_t begin, int64_t end, at::ScalarType type,
                       at::Device device) {
-  const auto count = static_cast<size_t>(end - begin);
+  const int64_t count = end - begin, T = rows.pagesPerRow;
   std::vector<int32_t> all;
-  for (const auto* column : {&rows.ids, &rows.slots, &rows.positions}) {
-    const auto from = column->begin() + begin;
-    all.insert(all.end(), from, from + static_cast<int64_t>(count));
-  }
-  const at::Tensor all_3N = onDevice(at::tensor(all, type).view({3, end - begin}), device);
-  return {all_3N.select(0, 0), all_3N.select(0, 1), all_3N.select(0, 2)};
+  const auto append = [&](const std::vector<int32_t>& column, int64_t width) {
+    const auto first = column.begin();
+    all.insert(all.end(), first + begin * width, first + end * width);
+  };
+  append(rows.ids, 1);
+  append(rows.positions, 1);
+  append(rows.pages_NT, T);
+  const at::Tensor uploaded = onDevice(at::tensor(all, type), device);
+  return {.ids_N = uploaded.narrow(0, 0, count),
+          .pages_NT = uploaded.narrow(0, 2 * count, count * T).view({count, T}),
+          .positions_N = uploaded.narrow(0, count, count)};
 }
 
 at::Tensor attendPrompt(const Heads& prompt) {
@@ -46,11 +63,26 @@ at::Tensor attendPrompt(const Heads& prompt) {
   return out.squeeze(0).transpose(0, 1).flatten(1).to(q_THK.scalar_type());
 }
 
+namespace {
+
+bool usesCpuKernels(const Model& model, DecodePath path) {
+  return path == DecodePath::kAuto && model.device.is_cpu();
+}
+
+}  // namespace
+
 std::unique_ptr<DecodeOps> makeDecodeOps(const Model& model, int64_t positions, DecodePath path,
                                          const GpuKernels* kernels) {
   if (kernels != nullptr) return gpuDecodeOps(model, positions, *kernels);
-  if (path == DecodePath::kAuto && model.device.is_cpu()) return cpuDecodeOps(model, positions);
+  if (usesCpuKernels(model, path)) return cpuDecodeOps(model, positions);
   return tensorDecodeOps(model, positions);
+}
+
+// A page of the CUDA kernels is what one block of attention reads.
+int64_t pagePositions(const Model& model, DecodePath path, const GpuKernels* kernels,
+                      int64_t longest) {
+  if (kernels != nullptr) return std::min<int64_t>(longest, cuda::kAttentionSplit);
+  return usesCpuKernels(model, path) ? std::min(longest, kCpuPagePositions) : longest;
 }
 
 DecodeOps::DecodeOps(const Model& model, Matrix::Form form, int64_t positions,

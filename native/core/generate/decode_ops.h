@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "generate/kv_cache.h"
 #include "ops/adapters.h"
@@ -17,38 +18,40 @@ enum class DecodePath {
   kTensorOps,  // libtorch's operations, on any device
 };
 
-// N tokens; token n has position positions[n] in slot slots[n]. Rows are sorted by policy.
+// N tokens; token n has position positions[n] of a sequence that lies in T pages of a cache, its
+// slots, one after the other. Rows are sorted by policy.
 struct DecodeRows {
   struct Span {
     int64_t policy = 0;  // index into the decoder's policies
     int64_t begin = 0, end = 0;
     auto operator<=>(const Span& other) const = default;
   };
-  std::vector<int32_t> ids, slots, positions;
+  int64_t pagesPerRow = 1;  // T
+  std::vector<int32_t> ids, positions, pages_NT;
   // Where the first positions of a row's sequence are if they are shared: all that the first slot
-  // of this cache has room for. The row's slot begins with the position after them. Null: none.
+  // of this cache has room for. The row's pages begin with the position after them. Null: none.
   std::vector<const KvCache*> shared;
   std::vector<Span> spans;  // every row is in exactly one
 
   int64_t count() const { return std::ssize(ids); }
-  void clear();
-  // Policies must come in ascending order.
-  void add(int64_t policy, int32_t id, int64_t slot, int64_t position,
+  void clear(int64_t pages = 1);
+  // Policies must come in ascending order. At most pagesPerRow pages.
+  void add(int64_t policy, int32_t id, std::span<const int32_t> pages, int64_t position,
            const KvCache* sharedPositions = nullptr);
 };
 
-// The same on the device, where a step of our CUDA kernels reads it: int32, [N]. A row with a
+// The same on the device, where a step of our CUDA kernels reads it, as int32. A row with a
 // negative position is idle: nothing of its is written.
 struct DeviceRows {
-  at::Tensor ids_N, slots_N, positions_N;
+  at::Tensor ids_N, pages_NT, positions_N;
 };
 
-// The rows of one prompt, relative to their part's first.
+// The rows of one prompt, relative to their part's first. It lies in one slot.
 struct PromptSpan {
   int64_t slot, begin, end;
 };
 
-// What the rows of a decode step see of the cache, the same in every layer.
+// What the rows of a decode step see of the cache, the same in every layer. Each has one page.
 struct CacheView {
   int64_t firstSlot = 0;  // row n has slot firstSlot + n
   at::Tensor slots_N;     // unless this is defined: then its slots are gathered, which takes a copy
@@ -70,7 +73,8 @@ struct DecodePart : DecodeBuffers {
   bool prefill = false;
   at::Tensor logits_NV;
   // CPU kernels: the rows in host memory.
-  const int32_t *ids_N = nullptr, *slots_N = nullptr, *positions_N = nullptr;
+  const int32_t *ids_N = nullptr, *pages_NT = nullptr, *positions_N = nullptr;
+  int64_t pagesPerRow = 1;
   const KvCache* const* shared_N = nullptr;
   DeviceRows device;   // elsewhere: the rows on the device; int64 for tensor operations
   int64_t splits = 1;  // CUDA kernels only: blocks of attention for each row
@@ -126,6 +130,11 @@ class DecodeOps {
 // `kernels`: our CUDA kernels, which fit the model; null: without them.
 std::unique_ptr<DecodeOps> makeDecodeOps(const Model& model, int64_t positions, DecodePath path,
                                          const GpuKernels* kernels);
+
+// Positions of a page of the cache that sequences of up to `longest` positions, rounded to the
+// cache's unit, are decoded in. Tensor operations want each in one piece.
+int64_t pagePositions(const Model& model, DecodePath path, const GpuKernels* kernels,
+                      int64_t longest);
 
 // Whether our CUDA kernels can decode this model: empty, or one sentence why not.
 std::string gpuKernelsDoNotFit(const Model& model);

@@ -59,8 +59,9 @@ class TensorDecodeOps final : public DecodeOps {
     const int32_t* positions = rows.positions.data() + part.begin;
     const int64_t longest = *std::max_element(positions, positions + part.count()) + 1;
     part.view =
-        viewCache(rows.slots.data() + part.begin, part.count(), KvCache::roundedPositions(longest),
-                  part.device.slots_N, part.device.positions_N, model_.dtype);
+        viewCache(rows.pages_NT.data() + part.begin, part.count(),
+                  KvCache::roundedPositions(longest), part.device.pages_NT.select(1, 0),
+                  part.device.positions_N, model_.dtype);
   }
 
   void norm(DecodePart& part, const at::Tensor& weight_D) const override {
@@ -81,7 +82,7 @@ class TensorDecodeOps final : public DecodeOps {
     at::Tensor keys = part.cache->keys(static_cast<int64_t>(layer));
     at::Tensor values = part.cache->values(static_cast<int64_t>(layer));
     const c10::List<std::optional<at::Tensor>> places(
-        {std::optional<at::Tensor>(part.device.slots_N), std::nullopt,
+        {std::optional<at::Tensor>(part.device.pages_NT.select(1, 0)), std::nullopt,
          std::optional<at::Tensor>(part.device.positions_N)});
     at::index_put_(keys, places, k_NJK);
     at::index_put_(values, places, heads.v_TJK);

@@ -38,18 +38,19 @@ GenerateRun::GenerateRun(const Model& model, const DecoderNeeds& needs,
       options_(options),
       onSequence_(onSequence),
       cancel_(cancel),
-      budget_(planKvBudget(model, needs, requests, options)),
-      policies_(needs.policies),
       kernels_(chooseKernels(model, requests, options)),
+      budget_(planKvBudget(model, needs, requests, options, kernels_.kernels)),
+      policies_(needs.policies),
       decoder_(model, policies_, needs.longest, options.path, kernels_.kernels),
       cache_(decoder_.makeCache()),
+      pages_(budget_.pagePositions),
       kept_(open == nullptr
                 ? 0
                 : open->keepBytes / KvCache::bytesPerPosition(model.spec, model.dtype)) {
   stats_.fallback = kernels_.reason;
   for (GenerateRequest& request : requests) admit(std::move(request));
   if (needs.sequences == 0) return;
-  if (budget_.fixed) cache_.resize(budget_.maxSlots, needs.longest, 0, 0);
+  if (budget_.fixedPages > 0) cache_.resize(budget_.fixedPages, budget_.pagePositions, 0, 0);
   if (kernels_.kernels == nullptr) return;
   gpuSteps_ = std::make_unique<GpuSteps>(model, *kernels_.kernels, decoder_, cache_, needs,
                                          budget_.maxSlots);
@@ -80,11 +81,28 @@ void GenerateRun::admit(GenerateRequest&& request) {
 
 // Decoding: each step makes one token for every sequence in a slot.
 
-// The rows of a step are the slots, sorted by policy, and by what they share, so that a row finds
-// in the processor's caches what the row before it read.
-void GenerateRun::orderRows() {
-  slotOfRow_.resize(slots_.size());
-  for (size_t s = 0; s < slots_.size(); ++s) slotOfRow_[s] = static_cast<int64_t>(s);
+// Tokens that sequences make before the host looks at what has ended. Rows apart take several only
+// while no sample waits for a slot, since any may free one.
+int64_t GenerateRun::stepsUntilLook() const {
+  if (gpuSteps_) return kStepsPerLook;
+  const bool waiting = !group_.empty() || nextRequest_ < requests_.end();
+  return decoder_.rowsAreIndependent() && !waiting ? kStepsApart : 1;
+}
+
+// The rows of the next `steps` steps: the slots whose sequences have pages for them. They are sorted
+// by policy, and by what they share, so that a row finds in the processor's caches what the row
+// before it read.
+void GenerateRun::chooseRows(int64_t steps) {
+  const int64_t limit = pageLimit(group_.positions, sharedPositions_);
+  slotOfRow_.clear();
+  pagesPerRow_ = 1;
+  for (const Sequence& s : slots_) {
+    const int64_t slot = slotOf(s);
+    if (!pages_.reach(slot, s.own(s.nextPosition + steps), limit)) continue;
+    slotOfRow_.push_back(slot);
+    pagesPerRow_ = std::max(pagesPerRow_, std::ssize(pages_.of(slot)));
+  }
+  growCache();
   if (policies_.size() == 1 && sharedPositions_ == 0) return;
   const auto place = [&](int64_t slot) {
     const Sequence& s = slots_[static_cast<size_t>(slot)];
@@ -94,10 +112,11 @@ void GenerateRun::orderRows() {
                    [&](int64_t a, int64_t b) { return place(a) < place(b); });
 }
 
-void GenerateRun::addRow(const Sequence& sequence, int64_t slot, DecodeRows& rows,
-                         std::vector<DrawRow>& draws) const {
+void GenerateRun::addRow(int64_t slot, DecodeRows& rows, std::vector<DrawRow>& draws) const {
+  const Sequence& sequence = slots_[static_cast<size_t>(slot)];
   const GenerateRequest& request = requestOf(sequence);
-  rows.add(sequence.policy, sequence.nextId, slot, sequence.nextPosition, sequence.shared.get());
+  rows.add(sequence.policy, sequence.nextId, pages_.of(slot), sequence.nextPosition,
+           sequence.shared.get());
   DrawRow draw;
   draw.logitsRow = std::ssize(draws);
   draw.options = &request.sampling;
@@ -108,11 +127,12 @@ void GenerateRun::addRow(const Sequence& sequence, int64_t slot, DecodeRows& row
 
 void GenerateRun::step() {
   const auto start = Clock::now();
-  orderRows();
+  const int64_t steps = stepsUntilLook();
+  chooseRows(steps);
   if (gpuSteps_) {
     stepOnGpu();
   } else if (decoder_.rowsAreIndependent()) {
-    stepsApart();
+    stepsApart(steps);
   } else {
     stepOnHost();
   }
@@ -120,12 +140,9 @@ void GenerateRun::step() {
 }
 
 void GenerateRun::stepOnHost() {
-  rows_.clear();
+  rows_.clear(pagesPerRow_);
   draws_.clear();
-  for (int64_t slot : slotOfRow_) addRow(slots_[static_cast<size_t>(slot)], slot, rows_, draws_);
-  int64_t furthest = 0;
-  for (const Sequence& s : slots_) furthest = std::max(furthest, s.own(s.nextPosition));
-  ensureCapacity(std::ssize(slots_), furthest + 1);
+  for (int64_t slot : slotOfRow_) addRow(slot, rows_, draws_);
   const std::vector<Draw> draws = drawTokens(decoder_.decode(rows_, cache_), draws_);
   stats_.decodeSteps += 1;
   for (size_t n = 0; n < draws.size(); ++n) {
@@ -134,18 +151,11 @@ void GenerateRun::stepOnHost() {
 }
 
 // Rows that do not depend on each other need not wait for each other: each thread takes some of
-// them through several steps. While samples wait for a slot it is one step, since any may free one.
-void GenerateRun::stepsApart() {
-  const auto count = std::ssize(slots_);
-  const bool waiting = !group_.empty() || nextRequest_ < requests_.end();
-  const int64_t steps = waiting ? 1 : kStepsApart;
-  int64_t furthest = 0;
+// them through several steps.
+void GenerateRun::stepsApart(int64_t steps) {
+  const auto count = std::ssize(slotOfRow_);
   std::vector<int64_t> begun;
-  for (const Sequence& s : slots_) {
-    furthest = std::max(furthest, s.own(s.nextPosition + steps));
-    begun.push_back(s.nextPosition);
-  }
-  ensureCapacity(count, std::min(furthest, longestOwnLive()));
+  for (const Sequence& s : slots_) begun.push_back(s.nextPosition);
   decoder_.ensureRoom(count);
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
     const c10::NoGradGuard noGrad;  // grad mode is thread-local
@@ -169,14 +179,14 @@ void GenerateRun::runApart(int64_t begin, int64_t end, int64_t steps) {
   std::vector<Sequence*> live;
   for (int64_t step = 0; step < steps; ++step) {
     if (step > 0 && (cancel_.requested() || reportIsDue())) return;
-    rows.clear();
+    rows.clear(pagesPerRow_);
     draws.clear();
     live.clear();
     for (int64_t row = begin; row < end; ++row) {
       const int64_t slot = slotOfRow_[static_cast<size_t>(row)];
       Sequence& sequence = slots_[static_cast<size_t>(slot)];
       if (sequence.done || !sequence.finite) continue;
-      addRow(sequence, slot, rows, draws);
+      addRow(slot, rows, draws);
       live.push_back(&sequence);
     }
     if (live.empty()) return;
@@ -191,8 +201,9 @@ void GenerateRun::stepOnGpu() {
     const Sequence& s = slots_[static_cast<size_t>(slot)];
     rows.push_back({.policy = s.policy,
                     .id = s.nextId,
-                    .slot = slot,
                     .position = s.nextPosition,
+                    .pages = pages_.of(slot).data(),
+                    .pageCount = std::ssize(pages_.of(slot)),
                     .request = &requestOf(s),
                     .requestIndex = s.out.request,
                     .sample = sampleNumber(s),
@@ -260,6 +271,7 @@ void GenerateRun::deliver(Sequence& sequence) {
   streamTokens(sequence);
   if (!sequence.done) return;
   keepCache(sequence);
+  pages_.leave(slotOf(sequence));
   stats_.newTokens += std::ssize(sequence.out.ids);
   ended_ += 1;
   sequence.shared.reset();

@@ -49,13 +49,15 @@ GpuSteps::GpuSteps(const Model& model, const GpuKernels& kernels, Decoder& decod
       decoder_(decoder),
       cache_(cache),
       capacity_(roundedUp(rows)),
+      longest_(needs.longest),
+      pagesPerRow_((needs.longest + cache.positions() - 1) / cache.positions()),
       penalties_(needs.penalties),
       stopRoom_(needs.stopIds) {
   const int64_t vocab = model.spec.vocabSize, N = capacity_;
   samplers_ = addPart<cuda::SamplerRow>(N);
   sequences_ = addPart<cuda::SequenceState>(N);
   ids_ = addPart<int32_t>(N);
-  slots_ = addPart<int32_t>(N);
+  pages_ = addPart<int32_t>(N * pagesPerRow_);
   positions_ = addPart<int32_t>(N);
   place_ = addPart<int32_t>(1);
   stops_ = addPart<int32_t>(N * stopRoom_);
@@ -69,7 +71,7 @@ GpuSteps::GpuSteps(const Model& model, const GpuKernels& kernels, Decoder& decod
   const int64_t historyBytes = kStepsPerLook * N * sizeOf(sizeof(cuda::SampledToken));
   history_ = deviceBytes(historyBytes, model.device);
   seenHistory_ = hostBytes(historyBytes, model.device);
-  decoder.reserve(N, roundedUp(cuda::attentionSplits(cache.positions())));
+  decoder.reserve(N, roundedUp(cuda::attentionSplits(longest_)));
 }
 
 at::Tensor GpuSteps::int32sOf(const Part& part, int64_t count) const {
@@ -86,7 +88,7 @@ GpuSteps::Layout GpuSteps::layoutOf(const std::vector<GpuRow>& rows, int64_t ste
     }
     layout.spans.back().end = place + 1;
     // A row may end before the look does, so its last position bounds it, too.
-    longest = std::max(longest, std::min(rows[n].position + steps, cache_.positions()));
+    longest = std::max(longest, std::min(rows[n].position + steps, longest_));
   }
   layout.spans.back().end = roundedUp(std::ssize(rows));
   layout.splits = roundedUp(cuda::attentionSplits(longest));
@@ -97,18 +99,18 @@ GpuSteps::Layout GpuSteps::layoutOf(const std::vector<GpuRow>& rows, int64_t ste
 void GpuSteps::upload(const std::vector<GpuRow>& rows, const Layout& layout) {
   auto* samplers = samplers_.in<cuda::SamplerRow>(stagedState_);
   auto* sequences = sequences_.in<cuda::SequenceState>(stagedState_);
-  auto *ids = ids_.in<int32_t>(stagedState_), *slots = slots_.in<int32_t>(stagedState_);
+  auto *ids = ids_.in<int32_t>(stagedState_), *pages = pages_.in<int32_t>(stagedState_);
   auto *positions = positions_.in<int32_t>(stagedState_), *stops = stops_.in<int32_t>(stagedState_);
   const auto words = static_cast<size_t>(cuda::seenWords(model_.spec.vocabSize));
   for (size_t n = 0; n < static_cast<size_t>(layout.rows()); ++n) {
     const bool idle = n >= rows.size();
     ids[n] = idle ? 0 : rows[n].id;
-    slots[n] = idle ? 0 : static_cast<int32_t>(rows[n].slot);
     positions[n] = idle ? -1 : static_cast<int32_t>(rows[n].position);
     samplers[n] = {};
     samplers[n].logitsRow = samplers[n].seenRow = -1;
     if (idle) continue;
     const GpuRow& row = rows[n];
+    std::copy_n(row.pages, row.pageCount, pages + static_cast<int64_t>(n) * pagesPerRow_);
     const SamplingOptions& o = row.request->sampling;
     samplers[n] = cuda::samplerRow(o.temperature, o.topK, o.topP, o.minP, o.repetitionPenalty);
     samplers[n].seed = row.request->seed;
@@ -136,7 +138,9 @@ void GpuSteps::step(const Layout& layout) {
   const int64_t N = layout.rows(), vocab = model_.spec.vocabSize;
   void* stream = currentGpuStream(model_.device);
   const at::Tensor logits_NV =
-      decoder_.decodeOnDevice({int32sOf(ids_, N), int32sOf(slots_, N), int32sOf(positions_, N)},
+      decoder_.decodeOnDevice({.ids_N = int32sOf(ids_, N),
+                               .pages_NT = int32sOf(pages_, N * pagesPerRow_).view({N, -1}),
+                               .positions_N = int32sOf(positions_, N)},
                               layout.spans, layout.splits, cache_);
   const cuda::SamplerArgs sampler{.logits_MV = logits_NV.const_data_ptr<float>(),
                                   .rows_N = samplers_.in<cuda::SamplerRow>(state_),

@@ -25,7 +25,10 @@ constexpr size_t kMostGraphs = 24;
 struct GpuRow {
   int64_t policy = 0;
   int32_t id = 0;
-  int64_t slot = 0, position = 0;  // of `id`
+  int64_t position = 0;  // of `id`
+  // As KvPages gives them: they stay where they are until there are more.
+  const int32_t* pages = nullptr;
+  int64_t pageCount = 0;
   const GenerateRequest* request = nullptr;
   int64_t requestIndex = 0;
   uint64_t sample = 0;                                // firstSample + s
@@ -36,7 +39,7 @@ struct GpuRow {
 
 class GpuSteps {
  public:
-  // Allocates for up to `rows` sequences in the slots of `cache`, which is not resized afterwards.
+  // Allocates for up to `rows` sequences in pages of `cache`, which is not resized afterwards.
   GpuSteps(const Model& model, const GpuKernels& kernels, Decoder& decoder, const KvCache& cache,
            const DecoderNeeds& needs, int64_t rows);
 
@@ -79,10 +82,12 @@ class GpuSteps {
   Decoder& decoder_;
   const KvCache& cache_;
   int64_t capacity_;  // rows
+  int64_t longest_;   // positions of a sequence
+  int64_t pagesPerRow_;
   bool penalties_ = false;
   int64_t stopRoom_ = 0;  // ids for each row
 
-  Part samplers_, sequences_, ids_, slots_, positions_, place_, stops_, seen_;
+  Part samplers_, sequences_, ids_, pages_, positions_, place_, stops_, seen_;
   int64_t stateBytes_ = 0;
   at::Tensor state_, stagedState_;  // bytes, on the device and pinned in host memory
   at::Tensor blocks_, tokens_, history_, seenHistory_;

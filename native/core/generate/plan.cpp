@@ -21,6 +21,10 @@ FreeShare freeShare(at::Device device) {
   return device.is_cpu() ? FreeShare{1, "a quarter"} : FreeShare{3, "three quarters"};
 }
 
+// Of a cache whose size is fixed, up to one part in so many is left to prompts that are computed
+// together; at least the longest prompt.
+constexpr int64_t kPromptShare = 32;
+
 // Far above any real number of samples, far below where products with it would overflow.
 constexpr int64_t kMaxSamples = int64_t{1} << 31;
 
@@ -133,7 +137,10 @@ void checkOpenDecoder(const Model& model, const OpenDecoder& open) {
 
 void checkFits(const Model& model, size_t number, const GenerateRequest& request,
                const KvBudget& budget, const GenerateOptions& options) {
-  const int64_t needed = positionsNeeded(request) + promptPositions(request);
+  // Where samples share whole tiles of their prompt, the rest may begin and end within a page.
+  const int64_t unit = KvCache::roundedPositions(1);
+  const int64_t pages = positionsNeeded(request) + budget.pagePositions - unit;
+  const int64_t needed = pages + promptPositions(request);
   if (needed <= budget.positions) return;
   const int64_t perPosition = KvCache::bytesPerPosition(model.spec, model.dtype);
   fail(noRoom(options), nameOf(number), "its KV cache takes ", needed * perPosition, " bytes (",
@@ -145,23 +152,34 @@ void checkFits(const Model& model, size_t number, const GenerateRequest& request
 }
 
 KvBudget planKvBudget(const Model& model, const DecoderNeeds& needs,
-                      const std::vector<GenerateRequest>& requests,
-                      const GenerateOptions& options) {
+                      const std::vector<GenerateRequest>& requests, const GenerateOptions& options,
+                      const GpuKernels* kernels) {
   const int64_t bytes = cacheBytes(model, options);
   const int64_t perPosition = KvCache::bytesPerPosition(model.spec, model.dtype);
-  KvBudget budget{bytes, bytes / perPosition, options.maxSlots,
-                  !model.device.is_cpu() || model.kernels != nullptr};
+  KvBudget budget{
+      .bytes = bytes,
+      .positions = bytes / perPosition,
+      .maxSlots = options.maxSlots,
+      .pagePositions = pagePositions(model, options.path, kernels, needs.longest),
+  };
   for (size_t i = 0; i < requests.size(); ++i) checkFits(model, i, requests[i], budget, options);
-  if (!budget.fixed || needs.sequences == 0) return budget;
-  const int64_t fitting = (budget.positions - needs.longestPrompt) / needs.longest;
-  if (fitting < 1) {
+  const bool grows = model.device.is_cpu() && model.kernels == nullptr;
+  if (grows || needs.sequences == 0) return budget;
+  const int64_t pagesOfOne = budget.pagesFor(needs.longest);
+  const int64_t longest = pagesOfOne * budget.pagePositions;
+  const int64_t held = std::max(
+      needs.longestPrompt,
+      std::min({kPrefillTokens, budget.positions / kPromptShare, budget.positions - longest}));
+  const int64_t pages = (budget.positions - held) / budget.pagePositions;
+  if (pages < pagesOfOne) {
     fail(noRoom(options),
          "generate: the longest sequence and the longest prompt of the requests take ",
-         (needs.longest + needs.longestPrompt) * perPosition,
+         (longest + needs.longestPrompt) * perPosition,
          " bytes of KV cache together, and there is room for ", bytes,
          "; generate them in several calls, lower maxNewTokens or raise kvBytes");
   }
-  budget.maxSlots = std::min({budget.maxSlots, needs.sequences, fitting});
+  budget.maxSlots = std::min({budget.maxSlots, needs.sequences, pages});
+  budget.fixedPages = std::min(pages, budget.maxSlots * pagesOfOne);
   return budget;
 }
 

@@ -11,10 +11,15 @@ struct KvBudget {
   int64_t bytes = 0;
   int64_t positions = 0;
   int64_t maxSlots = 0;
-  // All slots get their room at once, for the longest request: on a GPU, where growing would leave
-  // the allocator blocks that fit nothing else, and where graphs hold the addresses.
-  bool fixed = false;
+  int64_t pagePositions = 0;  // of a page of the cache
+  // Pages that are allocated at once, on a GPU, where growing would leave the allocator blocks that
+  // fit nothing else, and where graphs hold the addresses; 0: the cache grows.
+  int64_t fixedPages = 0;
+  int64_t pagesFor(int64_t count) const { return (count + pagePositions - 1) / pagePositions; }
 };
+
+// Prompts are prefilled together up to this many tokens: enough rows to use the weights well.
+constexpr int64_t kPrefillTokens = 2048;
 
 // What a decoder must have room for.
 struct DecoderNeeds {
@@ -46,10 +51,11 @@ void checkOptions(const GenerateOptions& options);
 void checkRequest(const Model& model, size_t number, const GenerateRequest& request);
 void checkOpenDecoder(const Model& model, const OpenDecoder& open);
 
-// Throws if a request does not fit even alone, or no sequence of an open decoder would:
-// kBadArgument if options.kvBytes sets the limit, else kOutOfMemory.
+// `kernels`: those that decode. Throws if a request does not fit even alone, or no sequence of an
+// open decoder would: kBadArgument if options.kvBytes sets the limit, else kOutOfMemory.
 KvBudget planKvBudget(const Model& model, const DecoderNeeds& needs,
-                      const std::vector<GenerateRequest>& requests, const GenerateOptions& options);
+                      const std::vector<GenerateRequest>& requests, const GenerateOptions& options,
+                      const GpuKernels* kernels);
 // The first of these for one request.
 void checkFits(const Model& model, size_t number, const GenerateRequest& request,
                const KvBudget& budget, const GenerateOptions& options);

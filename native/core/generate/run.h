@@ -10,6 +10,7 @@
 #include "generate/generate.h"
 #include "generate/gpu_steps.h"
 #include "generate/kept_caches.h"
+#include "generate/kv_pages.h"
 #include "generate/plan.h"
 #include "generate/requests.h"
 #include "generate/sampler.h"
@@ -49,7 +50,7 @@ class GenerateRun {
     bool done = false;                                // its tokens are complete
     bool finite = true;                               // the logits of its next token
     std::optional<std::unordered_set<int32_t>> seen;  // only with a repetition penalty
-    // The first positions of its prompt, if it shares them. Its slot begins with the next one.
+    // The first positions of its prompt, if it shares them. Its pages begin with the next one.
     std::shared_ptr<const KvCache> shared;
     int64_t own(int64_t position) const { return position - (shared ? shared->positions() : 0); }
   };
@@ -63,14 +64,6 @@ class GenerateRun {
     std::shared_ptr<const KvCache> shared;  // of `request`, once a sample of it has entered
     bool empty() const { return request == end; }
   };
-  // What sequences need of the cache, in positions.
-  struct Demand {
-    int64_t sequences = 0;
-    int64_t longest = 0;     // of the longest one
-    int64_t longestOwn = 0;  // of the longest one without what it shares
-    int64_t shared = 0;      // of all prompts that are shared
-  };
-
   const GenerateRequest& requestOf(const Sequence& s) const {
     return requests_[static_cast<size_t>(s.out.request)];
   }
@@ -85,11 +78,10 @@ class GenerateRun {
     return static_cast<uint64_t>(requestOf(s).firstSample) + static_cast<uint64_t>(s.out.sample);
   }
   int64_t sharedOf(const GenerateRequest& request) const;
-  Demand demandWith(Demand demand, const GenerateRequest& request, int64_t samples,
-                    bool addsShared) const;
-  Demand liveDemand() const;
-  bool fits(const Demand& demand, int64_t held) const;
-  int64_t longestOwnLive() const;
+  KvPages::Claim claimOf(const GenerateRequest& request) const;
+  int64_t pageLimit(int64_t held, int64_t shared) const;
+  bool admits(const std::vector<KvPages::Claim>& samples, int64_t held, int64_t newlyShared) const;
+  int64_t slotOf(const Sequence& sequence) const { return &sequence - slots_.data(); }
   bool prepareGroup();
   void prefillGroup();
   void skipEnded();
@@ -100,15 +92,15 @@ class GenerateRun {
   void place(Sequence&& sequence, int64_t slot);
   void refill();
   void compact();
-  void ensureCapacity(int64_t slots, int64_t positions);
+  void growCache();
   void step();
   void stepOnHost();
-  void stepsApart();
+  void stepsApart(int64_t steps);
   void runApart(int64_t begin, int64_t end, int64_t steps);
   void stepOnGpu();
-  void orderRows();
-  void addRow(const Sequence& sequence, int64_t slot, DecodeRows& rows,
-              std::vector<DrawRow>& draws) const;
+  int64_t stepsUntilLook() const;
+  void chooseRows(int64_t steps);
+  void addRow(int64_t slot, DecodeRows& rows, std::vector<DrawRow>& draws) const;
   void append(Sequence& sequence, const Draw& draw) const;
   void accept(Sequence& sequence, const Draw& draw);
   void deliver(Sequence& sequence);
@@ -127,11 +119,12 @@ class GenerateRun {
   const GenerateOptions& options_;
   const OnSequence& onSequence_;
   const Cancel& cancel_;
+  KernelChoice kernels_;
   KvBudget budget_;
   std::vector<const Policy*> policies_;
-  KernelChoice kernels_;
   Decoder decoder_;
-  KvCache cache_;
+  KvCache cache_;  // its slots are pages
+  KvPages pages_;
   std::unique_ptr<GpuSteps> gpuSteps_;  // with CUDA kernels
   KeptCaches kept_;
   int64_t sharedPositions_ = 0;  // of all shared prompts that are held
@@ -140,6 +133,7 @@ class GenerateRun {
   PrefilledGroup group_;
   // The rows of the current step, the slot of each row, and what to draw.
   DecodeRows rows_;
+  int64_t pagesPerRow_ = 1;
   std::vector<int64_t> slotOfRow_;
   std::vector<DrawRow> draws_;
   GenerateStats stats_;

@@ -3,7 +3,9 @@
 // given.
 //
 // N rows (one token each), D hidden size, F intermediate size, H query heads, J key and value
-// heads, K head size, P rotary positions, S slots of the cache, L positions of a slot.
+// heads, K head size, P rotary positions, S pages of the cache, L positions of a page, T the most
+// pages of a row. Position p of a row lies in its page p / L. Rows with one page each may have any
+// L, others a multiple of kAttentionSplit.
 #pragma once
 
 #include <cstddef>
@@ -36,13 +38,14 @@ struct RotateArgs {
   const void* kNorm_K;  // null: keys are only turned
   const void* cos_PK;   // rounded to the storage type
   const void* sin_PK;
-  const int32_t* slots_N;
+  const int32_t* pages_NT;
   const int32_t* positions_N;  // a row with a negative position is left out
   void* q_NHK;                 // may be qkv_NE itself, with its row length as the stride
   void* keys_SJLK;
   void* values_SJLK;
-  int64_t qStride;                            // elements from row to row of q
-  int32_t heads, kvHeads, headDim, capacity;  // H, J, K, L
+  int64_t qStride;                  // elements from row to row of q
+  int32_t heads, kvHeads, headDim;  // H, J, K
+  int32_t pagesPerRow, pagePositions;  // T, L
   float eps;
 };
 
@@ -52,13 +55,14 @@ struct AttentionArgs {
   const void* q_NHK;  // rotated
   const void* keys_SJLK;
   const void* values_SJLK;
-  const int32_t* slots_N;
+  const int32_t* pages_NT;
   const int32_t* positions_N;  // row n sees keys 0..positions[n]; none with a negative position
   float* sums_NJsGK;           // scratch: weighted values of each split, G = group
   float* stats_NJsG2;          // scratch: largest score and sum of weights of each split
   void* out_NHK;
-  int64_t qStride;                           // elements from row to row of q
-  int32_t kvHeads, group, capacity, splits;  // J, H / J, L
+  int64_t qStride;                     // elements from row to row of q
+  int32_t kvHeads, group, splits;      // J, H / J
+  int32_t pagesPerRow, pagePositions;  // T, L
   float scale;
 };
 

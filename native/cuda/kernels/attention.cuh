@@ -1,5 +1,5 @@
 // Attention of one decode step in one layer: each row's query heads against the keys and values of
-// its slot, split over the keys. Only the positions a row has are read.
+// its pages, split over the keys. Only the positions a row has are read.
 #pragma once
 
 #include "args.h"
@@ -13,7 +13,8 @@ __device__ __forceinline__ int64_t scratchItem(int n, int kvHeads, int j, int sp
   return (int64_t{n} * kvHeads + j) * splits + split;
 }
 
-// One block: keys [first, first + count) of one KV head, for its group of at most G query heads.
+// One block: keys [first, first + count) of one KV head, which lie in one page, for its group of at
+// most G query heads.
 // Each key is read by a team of kLanes lanes, kPack elements a lane. The heads beyond the group are
 // copies of its last one whose results are dropped.
 template <class T, int K, int G>
@@ -34,8 +35,10 @@ __device__ __forceinline__ void attention(const AttentionArgs& a) {
   // A head of 96 leaves a quarter of the lanes without elements: they read the last one's.
   const bool active = threadIdx.x % kLanes * kPack < K;
   const int element = active ? threadIdx.x % kLanes * kPack : K - kPack;
-  const int capacity = ACOER_PLANTED(44) ? length : a.capacity;
-  const int64_t begin = ((int64_t{a.slots_N[n]} * a.kvHeads + j) * capacity + first) * K + element;
+  const int capacity = ACOER_PLANTED(44) ? length : a.pagePositions;
+  const int place = ACOER_PLANTED(48) ? 0 : first / a.pagePositions;
+  const int64_t page = a.pages_NT[n * a.pagesPerRow + place];
+  const int64_t begin = ((page * a.kvHeads + j) * capacity + first % a.pagePositions) * K + element;
   const T* keys = static_cast<const T*>(a.keys_SJLK) + begin;
   const T* values = static_cast<const T*>(a.values_SJLK) + begin;
 

@@ -24,9 +24,10 @@ __device__ __forceinline__ void rotate(const RotateArgs& a) {
     to = static_cast<T*>(a.q_NHK) + n * a.qStride + head * K + i;
   } else {
     const int j = (head - a.heads) % a.kvHeads;
-    const int64_t slot = ACOER_PLANTED(31) ? n : a.slots_N[n];
+    const int place = ACOER_PLANTED(34) ? 0 : position / a.pagePositions;
+    const int64_t page = ACOER_PLANTED(31) ? n : a.pages_NT[n * a.pagesPerRow + place];
     to = static_cast<T*>(isKey ? a.keys_SJLK : a.values_SJLK) +
-         ((slot * a.kvHeads + j) * a.capacity + position) * K + i;
+         ((page * a.kvHeads + j) * a.pagePositions + position % a.pagePositions) * K + i;
   }
 
   HeadPart part{};

@@ -34,38 +34,45 @@ std::array<AttentionKernel, kAttentionGroupCount> kernelsOf() {
 #undef ACOER_GROUPS
 }
 
-// A batch of rows over a cache; row n has `lengths[n]` positions in a slot of its own.
+// A batch of rows over a cache; row n has `lengths[n]` positions in pages of its own.
 template <class T, int K>
 struct Batch {
-  int kvHeads, group, capacity, splits;
+  int kvHeads, group, pagePositions, pagesPerRow, splits;
   Lengths lengths;
   std::vector<T> q, keys, values;
-  std::vector<int32_t> slots, positions;
+  std::vector<int32_t> pages, positions;
 
-  Batch(Lengths rows, int kvHeads, int group, uint64_t seed)
+  // `page`: positions of one; 0: each row has one page.
+  Batch(Lengths rows, int kvHeads, int group, uint64_t seed, int page = 0)
       : kvHeads(kvHeads), group(group), lengths(std::move(rows)) {
     emu::Data data(seed);
-    const int count = static_cast<int>(lengths.size()), slotCount = count + 2;
+    const int count = static_cast<int>(lengths.size());
     const int longest = *std::max_element(lengths.begin(), lengths.end());
-    capacity = (longest + 15) / 16 * 16;
-    splits = attentionSplits(capacity);
+    pagePositions = page == 0 ? (longest + 15) / 16 * 16 : page;
+    pagesPerRow = (longest + pagePositions - 1) / pagePositions;
+    splits = attentionSplits((longest + 15) / 16 * 16);
+    const int pageCount = count * pagesPerRow + 2;
     q = data.normals<T>(lengths.size() * size_t(kvHeads * group * K));
-    keys = emu::unwritten<T>(size_t(slotCount) * size_t(kvHeads) * size_t(capacity) * K);
+    keys = emu::unwritten<T>(size_t(pageCount) * size_t(kvHeads) * size_t(pagePositions) * K);
     values = keys;
-    slots = data.distinct(count, slotCount);
+    pages = data.distinct(count * pagesPerRow, pageCount);
     for (size_t n = 0; n < lengths.size(); ++n) {
       positions.push_back(lengths[n] - 1);
       for (int j = 0; j < kvHeads; ++j) {
         for (std::vector<T>* cache : {&keys, &values}) {
           const std::vector<T> live = data.normals<T>(size_t(lengths[n]) * K, 0.3);
-          std::copy(live.begin(), live.end(), cache->begin() + long(placeOf(n, j)));
+          for (int t = 0; t < lengths[n]; ++t) {
+            std::copy_n(live.begin() + long{t} * K, K, cache->begin() + long(placeOf(n, j, t)));
+          }
         }
       }
     }
   }
 
-  size_t placeOf(size_t n, int j) const {
-    return (size_t(slots[n]) * size_t(kvHeads) + size_t(j)) * size_t(capacity) * K;
+  size_t placeOf(size_t n, int j, int t) const {
+    const int32_t page = pages[n * size_t(pagesPerRow) + size_t(t / pagePositions)];
+    const size_t head = size_t(page) * size_t(kvHeads) + size_t(j);
+    return (head * size_t(pagePositions) + size_t(t % pagePositions)) * K;
   }
 
   std::vector<T> attend() const {
@@ -77,7 +84,7 @@ struct Batch {
     const AttentionArgs args{.q_NHK = q.data(),
                              .keys_SJLK = keys.data(),
                              .values_SJLK = values.data(),
-                             .slots_N = slots.data(),
+                             .pages_NT = pages.data(),
                              .positions_N = positions.data(),
                              .sums_NJsGK = sums.data(),
                              .stats_NJsG2 = stats.data(),
@@ -85,8 +92,9 @@ struct Batch {
                              .qStride = int64_t{kvHeads} * group * K,
                              .kvHeads = kvHeads,
                              .group = group,
-                             .capacity = capacity,
                              .splits = splits,
+                             .pagesPerRow = pagesPerRow,
+                             .pagePositions = pagePositions,
                              .scale = static_cast<float>(1 / std::sqrt(K))};
     emu::launch(kernelsOf<T, K>()[attentionGroupIndex(group)],
                 dim3(unsigned(splits), unsigned(kvHeads), rows), dim3(kAttentionThreads), 0, args);
@@ -108,20 +116,20 @@ struct Batch {
   // Head h of row n, exact.
   std::vector<double> exact(size_t n, int h) const {
     const T* query = &q[(n * size_t(kvHeads * group) + size_t(h)) * K];
-    const T* key = &keys[placeOf(n, h / group)];
-    const T* value = &values[placeOf(n, h / group)];
     std::vector<double> scores, out(K, 0);
     for (int t = 0; t < lengths[n]; ++t) {
+      const T* key = &keys[placeOf(n, h / group, t)];
       double score = 0;
-      for (int k = 0; k < K; ++k) score += emu::toDouble(query[k]) * emu::toDouble(key[t * K + k]);
+      for (int k = 0; k < K; ++k) score += emu::toDouble(query[k]) * emu::toDouble(key[k]);
       scores.push_back(score / std::sqrt(K));
     }
     const double top = *std::max_element(scores.begin(), scores.end());
     double total = 0;
     for (int t = 0; t < lengths[n]; ++t) {
+      const T* value = &values[placeOf(n, h / group, t)];
       const double weight = std::exp(scores[size_t(t)] - top);
       total += weight;
-      for (int k = 0; k < K; ++k) out[size_t(k)] += weight * emu::toDouble(value[t * K + k]);
+      for (int k = 0; k < K; ++k) out[size_t(k)] += weight * emu::toDouble(value[k]);
     }
     for (double& sum : out) sum /= total;
     return out;
@@ -174,6 +182,13 @@ EMU_TEST(attention_lengths_fp32) {
       [] { Batch<float, 64>({1, 15, 16, 17, 31, 255, 256, 257, 513}, 1, 2, 1).check(); });
 }
 EMU_TEST(attention_many_splits) { Batch<float, 64>({4100, 300}, 1, 1, 5).check(); }
+// Rows in several pages, of one block of attention and of more.
+EMU_TEST(attention_pages) {
+  emu::forEachSchedule([] {
+    Batch<Bf16, 128>({255, 256, 257, 600, 1}, 2, 2, 8, kAttentionSplit).check();
+    Batch<float, 64>({513, 30, 1100}, 1, 2, 9, 2 * kAttentionSplit).check();
+  });
+}
 EMU_TEST(attention_any_row_count) {
   emu::forEachSchedule(
       [] {
@@ -208,7 +223,7 @@ EMU_TEST(attention_batch_invariance) {
     for (size_t n = 0; n < all.lengths.size(); ++n) {
       Batch<Bf16, 128> alone = all;
       alone.lengths = {all.lengths[n]};
-      alone.slots = {all.slots[n]};
+      alone.pages = {all.pages[n]};
       alone.positions = {all.positions[n]};
       alone.splits = attentionSplits(all.lengths[n]);
       alone.q.assign(all.q.begin() + long(n * row), all.q.begin() + long((n + 1) * row));

@@ -65,7 +65,10 @@ void checkRotate(const Shape& shape, bool inPlace, uint64_t seed) {
   const auto N = static_cast<size_t>(shape.rows), H = static_cast<size_t>(shape.heads),
              J = static_cast<size_t>(shape.kvHeads), K = static_cast<size_t>(shape.headDim),
              E = (H + 2 * J) * K;
-  const int slotCount = shape.rows + 2;
+  // Each row in one page, or in up to three.
+  const int pagePositions = seed % 4 < 2 ? kCapacity : 16;
+  const int pagesPerRow = (kCapacity + pagePositions - 1) / pagePositions;
+  const int pageCount = shape.rows * pagesPerRow + 2;
   emu::Data data(seed);
   std::vector<T> qkv = data.normals<T>(N * E, 0.2, 1.5);
   const std::vector<T> qWeight = data.normals<T>(K, 1, 0.3), kWeight = data.normals<T>(K, 1, 0.3);
@@ -78,12 +81,12 @@ void checkRotate(const Shape& shape, bool inPlace, uint64_t seed) {
     cos[i] = emu::toStorage<T>(std::cos(angle));
     sin[i] = emu::toStorage<T>(std::sin(angle));
   }
-  const std::vector<int32_t> slots = data.distinct(shape.rows, slotCount);
+  const std::vector<int32_t> pages = data.distinct(shape.rows * pagesPerRow, pageCount);
   std::vector<int32_t> positions(N);
   for (size_t n = 0; n < N; ++n) positions[n] = static_cast<int32_t>(data.uniform() * kCapacity);
   positions[0] = kCapacity - 1;
   if (N > 2) positions[N / 2] = -1;  // a row that is not in use
-  const size_t cacheSize = static_cast<size_t>(slotCount) * J * kCapacity * K;
+  const size_t cacheSize = static_cast<size_t>(pageCount * pagePositions) * J * K;
   std::vector<T> keys = emu::unwritten<T>(cacheSize), values = keys;
   std::vector<T> expectedKeys = keys, expectedValues = keys;
   std::vector<T> q = emu::unwritten<T>(N * H * K);
@@ -93,7 +96,7 @@ void checkRotate(const Shape& shape, bool inPlace, uint64_t seed) {
                         .kNorm_K = kNorm,
                         .cos_PK = cos.data(),
                         .sin_PK = sin.data(),
-                        .slots_N = slots.data(),
+                        .pages_NT = pages.data(),
                         .positions_N = positions.data(),
                         .q_NHK = inPlace ? qkv.data() : q.data(),
                         .keys_SJLK = keys.data(),
@@ -102,7 +105,8 @@ void checkRotate(const Shape& shape, bool inPlace, uint64_t seed) {
                         .heads = shape.heads,
                         .kvHeads = shape.kvHeads,
                         .headDim = shape.headDim,
-                        .capacity = kCapacity,
+                        .pagesPerRow = pagesPerRow,
+                        .pagePositions = pagePositions,
                         .eps = kEps};
   emu::launch(fp32 ? acoer_rotate_fp32 : acoer_rotate_bf16,
               dim3(static_cast<unsigned>(shape.rows),
@@ -121,7 +125,9 @@ void checkRotate(const Shape& shape, bool inPlace, uint64_t seed) {
   };
   for (size_t n = 0; n < N; ++n) {
     if (positions[n] < 0) continue;
-    const auto position = static_cast<size_t>(positions[n]), slot = static_cast<size_t>(slots[n]);
+    const auto position = static_cast<size_t>(positions[n]), L = static_cast<size_t>(pagePositions);
+    const auto page =
+        static_cast<size_t>(pages[n * static_cast<size_t>(pagesPerRow) + position / L]);
     const T *c = &cos[position * K], *s = &sin[position * K], *row = &input[n * E];
     for (size_t h = 0; h < H; ++h) {
       const Head<T> head = referenceHead(row + h * K, qNorm, c, s, K);
@@ -132,7 +138,7 @@ void checkRotate(const Shape& shape, bool inPlace, uint64_t seed) {
       }
     }
     for (size_t j = 0; j < J; ++j) {
-      const size_t place = ((slot * J + j) * kCapacity + position) * K;
+      const size_t place = ((page * J + j) * L + position % L) * K;
       takeHead(referenceHead(row + (H + j) * K, kNorm, c, s, K), &keys[place],
                &expectedKeys[place]);
       std::copy_n(row + (H + J + j) * K, K, &expectedValues[place]);

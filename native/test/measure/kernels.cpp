@@ -47,7 +47,7 @@ KernelTime attention(const Timer& timer, int64_t length) {
   const at::Tensor keys_CSJLK = timer.normal({count, kRows, kKvHeads, length, kHeadDim});
   const at::Tensor values_CSJLK = timer.normal({count, kRows, kKvHeads, length, kHeadDim});
   const at::Tensor q_NHK = timer.normal({kRows, kKvHeads * kGroup, kHeadDim});
-  const at::Tensor slots_N = at::arange(kRows, timer.options(at::kInt));
+  const at::Tensor pages_NT = at::arange(kRows, timer.options(at::kInt));
   const at::Tensor positions_N = at::full({kRows}, length - 1, timer.options(at::kInt));
   const auto fp32 = timer.options(at::kFloat);
   const at::Tensor sums = at::empty({kRows, kKvHeads, splits, kGroup, kHeadDim}, fp32);
@@ -61,7 +61,7 @@ KernelTime attention(const Timer& timer, int64_t length) {
         const cuda::AttentionArgs args{.q_NHK = q_NHK.data_ptr(),
                                        .keys_SJLK = keys_CSJLK[i].data_ptr(),
                                        .values_SJLK = values_CSJLK[i].data_ptr(),
-                                       .slots_N = slots_N.data_ptr<int32_t>(),
+                                       .pages_NT = pages_NT.data_ptr<int32_t>(),
                                        .positions_N = positions_N.data_ptr<int32_t>(),
                                        .sums_NJsGK = sums.data_ptr<float>(),
                                        .stats_NJsG2 = stats.data_ptr<float>(),
@@ -69,8 +69,9 @@ KernelTime attention(const Timer& timer, int64_t length) {
                                        .qStride = kKvHeads * kGroup * kHeadDim,
                                        .kvHeads = heads,
                                        .group = group,
-                                       .capacity = static_cast<int32_t>(length),
                                        .splits = static_cast<int32_t>(splits),
+                                       .pagesPerRow = 1,
+                                       .pagePositions = static_cast<int32_t>(length),
                                        .scale = 0.0883883F};
         timer.kernels.launch(cuda::attentionKernel(true, kHeadDim, kGroup),
                              {split, uint32_t{kKvHeads}, uint32_t{kRows}}, args, timer.stream);

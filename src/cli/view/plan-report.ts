@@ -41,7 +41,7 @@ function memoryLines({ memory }: Plan): string[] {
 
 function slotsLine({ memory: { kv } }: Plan): string {
   if (kv === null) return 'sampling   on servers: its memory and its time are not counted here';
-  return `slots      ${kv.slots} full-length sequences decode together: ${gigabytes(kv.slotBytes)} each, KV cache limited to ${gigabytes(kv.budgetBytes)}`;
+  return `slots      ${kv.slots} sequences decode together, with room for ${kv.fullSlots} of full length: ${gigabytes(kv.slotBytes)} each, KV cache limited to ${gigabytes(kv.budgetBytes)}`;
 }
 
 /** What the expected times rest on. */

@@ -39,7 +39,8 @@ ACOER_INLINE void scoreTile(const Acc<T>* q_GK, const T* tile_Kx16, int64_t head
   }
 }
 
-// A sequence's keys and values of one head: the shared ones, then those in its slot.
+// A sequence's keys and values of one head: the shared ones, then those of each of its pages. All
+// runs but the last have whole tiles.
 template <class T>
 struct HeadRun {
   const T* keys;
@@ -48,8 +49,11 @@ struct HeadRun {
 };
 template <class T>
 struct HeadRuns {
-  HeadRun<T> runs[2];
-  int64_t count() const { return runs[0].count + runs[1].count; }
+  const HeadRun<T>* first;
+  const HeadRun<T>* last;
+  int64_t count;  // of all runs
+  const HeadRun<T>* begin() const { return first; }
+  const HeadRun<T>* end() const { return last; }
 };
 
 // out[g][first .. first + kVectors lanes) = sum over l of weights[g][l] * value[l]. The chains go
@@ -61,7 +65,7 @@ ACOER_INLINE void sumValues(const Acc<T>* weights, int64_t ldWeights, const Head
   constexpr int kW = kLanes<A>;
   constexpr int kChains = kGroup * kVectors >= 8 ? 1 : 2;
   Vec<A> sums[kChains][kGroup][kVectors] = {};
-  for (const HeadRun<T>& run : head.runs) {
+  for (const HeadRun<T>& run : head) {
     const T* value = run.values + first;
     int64_t l = 0;
     for (; l + kChains <= run.count; l += kChains) {
@@ -101,7 +105,7 @@ void sumValuesTail(const Acc<T>* weights, const HeadRuns<T>& head, int64_t headD
   for (int64_t d = first; d < headDim; ++d) {
     Acc<T> total = 0;
     const Acc<T>* weight = weights;
-    for (const HeadRun<T>& run : head.runs) {
+    for (const HeadRun<T>& run : head) {
       for (int64_t l = 0; l < run.count; ++l) {
         total += *weight++ * widen(run.values[l * headDim + d]);
       }
@@ -149,7 +153,7 @@ void attendGroup(int64_t K, const T* query_GK, const HeadRuns<T>& head, Acc<T>* 
   const A scale = static_cast<A>(1.0 / __builtin_sqrt(static_cast<double>(K)));
   for (int64_t i = 0; i < kGroup * K; ++i) q_GK[i] = widen(query_GK[i]) * scale;
   A* scores = scratch;
-  for (const HeadRun<T>& run : head.runs) {
+  for (const HeadRun<T>& run : head) {
     for (int64_t l = 0; l < run.count; l += kKeyTile) {
       scoreTile<T, kGroup>(q_GK, run.keys + l * K, K, scores + l, ldScores);
     }
@@ -157,7 +161,7 @@ void attendGroup(int64_t K, const T* query_GK, const HeadRuns<T>& head, Acc<T>* 
   }
   A inverse[kGroup];
   for (int g = 0; g < kGroup; ++g) {
-    inverse[g] = softmaxWeights<A>(scratch + g * ldScores, head.count());
+    inverse[g] = softmaxWeights<A>(scratch + g * ldScores, head.count);
   }
   constexpr int kW = kLanes<A>;
   int64_t d = 0;
@@ -176,15 +180,24 @@ void attendGroup(int64_t K, const T* query_GK, const HeadRuns<T>& head, Acc<T>* 
   }
 }
 
+// `runs`: room for one more than the pages that the row's positions take.
 template <class T>
-ACOER_INLINE HeadRuns<T> runsOf(const AttentionArgs<T>& args, int64_t r, int64_t j) {
-  const int64_t K = args.headDim;
-  const SharedPositions<T> shared = args.shared_N ? args.shared_N[r] : SharedPositions<T>{};
-  const int64_t sharedHead = j * shared.count * K;
-  const int64_t ownHead = (args.slot_N[r] * args.kvHeads + j) * args.capacity * K;
-  return {{{shared.keys_JLK + sharedHead, shared.values_JLK + sharedHead, shared.count},
-           {args.keys_SJLK + ownHead, args.values_SJLK + ownHead,
-            args.position_N[r] + 1 - shared.count}}};
+ACOER_INLINE HeadRuns<T> runsOf(const AttentionArgs<T>& args, int64_t r, int64_t j,
+                                HeadRun<T>* runs) {
+  const int64_t K = args.headDim, L = args.pagePositions;
+  HeadRun<T>* run = runs;
+  int64_t left = args.position_N[r] + 1;
+  if (args.shared_N && args.shared_N[r].count > 0) {
+    const SharedPositions<T>& shared = args.shared_N[r];
+    const int64_t head = j * shared.count * K;
+    *run++ = {shared.keys_JLK + head, shared.values_JLK + head, shared.count};
+    left -= shared.count;
+  }
+  for (const int32_t* page = args.page_NT + r * args.pagesPerRow; left > 0; ++page, left -= L) {
+    const int64_t head = (*page * args.kvHeads + j) * L * K;
+    *run++ = {args.keys_SJLK + head, args.values_SJLK + head, left < L ? left : L};
+  }
+  return {runs, run, args.position_N[r] + 1};
 }
 
 template <class T>
@@ -198,9 +211,10 @@ void attend(const AttentionArgs<T>& args, int64_t begin, int64_t end) {
   }
   const int64_t ldScores = (longest + kKeyTile - 1) / kKeyTile * kKeyTile;
   A* scratch = new A[static_cast<std::size_t>(kMaxGroup * (ldScores + K))];
+  auto* runs = new HeadRun<T>[static_cast<std::size_t>(2 + longest / args.pagePositions)];
   for (int64_t item = begin; item < end; ++item) {
     const int64_t r = item % args.rows, j = item / args.rows;
-    const HeadRuns<T> head = runsOf(args, r, j);
+    const HeadRuns<T> head = runsOf(args, r, j, runs);
     const T* q = args.qkv_NE + (r * (args.heads + 2 * J) + j * group) * K;
     T* out = args.out_NHK + (r * args.heads + j * group) * K;
     int64_t left = group;
@@ -212,6 +226,7 @@ void attend(const AttentionArgs<T>& args, int64_t begin, int64_t end) {
     }
     if (left == 1) attendGroup<T, 1>(K, q, head, scratch, ldScores, out);
   }
+  delete[] runs;
   delete[] scratch;
 }
 

@@ -23,7 +23,7 @@ using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
 constexpr int64_t kKeyTile = 16;
 
 // The first `count` positions of a sequence, if it shares them with others: they are here, as
-// [J, count, K] in the layouts of a cache, and its slot begins with the position after them.
+// [J, count, K] in the layouts of a cache, and its pages begin with the position after them.
 template <class T>
 struct SharedPositions {
   const T* keys_JLK = nullptr;  // tiled
@@ -32,19 +32,20 @@ struct SharedPositions {
 };
 
 // The attention of one layer in one step. Row r of qkv is q|k|v of the token at position[r] of the
-// sequence in slot[r].
+// sequence whose positions lie in pages[r], in order, each of them full before the next begins.
 template <class T>
 struct AttentionArgs {
   T* qkv_NE = nullptr;
-  T* keys_SJLK = nullptr;  // tiled, see kKeyTile
+  T* keys_SJLK = nullptr;  // of S pages; tiled, see kKeyTile
   T* values_SJLK = nullptr;
   T* out_NHK = nullptr;
-  const int32_t* slot_N = nullptr;
+  const int32_t* page_NT = nullptr;
   const int32_t* position_N = nullptr;
   const SharedPositions<T>* shared_N = nullptr;  // null: no row shares any
   int64_t rows = 0;                              // N
   int64_t heads = 0, kvHeads = 0, headDim = 0;
-  int64_t capacity = 0;  // L: positions a slot has room for
+  int64_t pagesPerRow = 1;    // T
+  int64_t pagePositions = 0;  // L: that a page has room for, a multiple of kKeyTile
   // Only for writeHeads:
   const T* qNorm_K = nullptr;  // null: no norm of queries
   const T* kNorm_K = nullptr;  // null: no norm of keys

@@ -40,16 +40,18 @@ void writeHeads(const AttentionArgs<T>& args, int64_t begin, int64_t end) {
       normAndRotate(row, weight, scale, args.cos_PK + position * K, args.sin_PK + position * K, K,
                     row);
     };
+    const int64_t page = args.page_NT[r * args.pagesPerRow + own / args.pagePositions];
+    const int64_t place = own % args.pagePositions;
     for (int64_t h = 0; h < args.heads; ++h, row += K) rotate(args.qNorm_K);
     for (int64_t j = 0; j < J; ++j, row += K) {
       // The rotated keys replace the projection: attention over long prompts reads them from here.
       rotate(args.kNorm_K);
-      const int64_t head = (args.slot_N[r] * J + j) * args.capacity * K;
-      T* key = args.keys_SJLK + head + own / kKeyTile * kKeyTile * K + own % kKeyTile;
+      const int64_t head = (page * J + j) * args.pagePositions * K;
+      T* key = args.keys_SJLK + head + place / kKeyTile * kKeyTile * K + place % kKeyTile;
       for (int64_t d = 0; d < K; ++d) key[d * kKeyTile] = row[d];
     }
     for (int64_t j = 0; j < J; ++j, row += K) {
-      T* value = args.values_SJLK + ((args.slot_N[r] * J + j) * args.capacity + own) * K;
+      T* value = args.values_SJLK + ((page * J + j) * args.pagePositions + place) * K;
       __builtin_memcpy(value, row, static_cast<std::size_t>(K) * sizeof(T));
     }
   }
