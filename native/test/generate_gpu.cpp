@@ -9,6 +9,7 @@
 #include "emulated_gpu.h"
 #include "generate/gpu_steps.h"
 #include "generate_support.h"
+#include "ops/gpu_lora.h"
 #include "test_hooks.h"
 
 namespace acoer::check {
@@ -90,7 +91,7 @@ ACOER_TEST(gpu_kernels_decode_like_tensor_ops) {
   }
 }
 
-// A test of the tests: two wrong kernels show.
+// A test of the tests: wrong kernels show.
 ACOER_TEST(gpu_kernels_decode_shows_bugs) {
   if (!checkDevice().is_cpu()) return;
   const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
@@ -102,6 +103,10 @@ ACOER_TEST(gpu_kernels_decode_shows_bugs) {
     exact.kernels = nullptr;
     ACOER_CHECK_LE(1e-2, gapToScore(exact, requests, got).logprob);
   }
+  const auto adapter = strongAdapter(model, 5);
+  const std::vector<GenerateRequest> adapted{makeRequest({1, 2, 3}, 2, 9, adapter.get())};
+  const PlantedBug planted(55);  // lora.cuh, which scoring does not use
+  ACOER_CHECK_LE(1e-2, gapToScore(*model, adapted, collect(*model, adapted)).logprob);
 }
 
 // Untied weights, a group of three query heads and heads of 96; then heads of 128 in a group of 8,
@@ -126,6 +131,21 @@ ACOER_TEST(gpu_kernels_decode_other_shapes) {
     ACOER_CHECK_LE(gap.logprob, 1e-4);
     ACOER_CHECK_LE(gap.entropy, 1e-4);
   }
+}
+
+// The prompt's rows are too many for the kernels of so wide an adapter, those of a step are not.
+ACOER_TEST(gpu_kernels_decode_wide_adapter) {
+  const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
+  PolicyOptions options;
+  options.matrices = {{0, kV, 5, 8}, {0, kGate, 256, 8}, {0, kUp, 256, 8}, {1, kDown, 256, 8}};
+  const auto adapter = createPolicy(model, options);
+  makeStrong(*adapter, 5);
+  const auto groups = makeDecodeAdapter(*adapter, Matrix::Form::kPlain).layers;
+  ACOER_CHECK(fitsLoraKernels(groups[0].gateUp, 2) && !fitsLoraKernels(groups[0].gateUp, 80));
+  ACOER_CHECK(fitsLoraKernels(groups[1].down, 2) && !fitsLoraKernels(groups[1].down, 80));
+  const std::vector<GenerateRequest> requests{
+      makeRequest(randomIds(model->spec, 80, 1), 2, 9, adapter.get())};
+  ACOER_CHECK_LE(gapToScore(*model, requests, collect(*model, requests)).logprob, 1e-4);
 }
 
 // The longest row ends at a border of attention's blocks in the middle of a look, while another row

@@ -62,18 +62,23 @@ ModelSpec tinySpec() {
   return spec;
 }
 
+void makeStrong(Policy& adapter, uint64_t seed) {
+  auto generator = at::detail::createCPUGenerator(seed);
+  const c10::NoGradGuard noGrad;
+  for (auto& layer : adapter.lora) {
+    for (auto& pair : layer) {
+      if (!pair.defined()) continue;
+      pair.b_OR.copy_(at::randn(pair.b_OR.sizes(), generator, at::dtype(at::kDouble)) * 0.1);
+    }
+  }
+}
+
 std::shared_ptr<Policy> strongAdapter(std::shared_ptr<Model> model, uint64_t seed) {
   PolicyOptions options;
   options.targets.fill(true);
   options.seed = seed;
   auto policy = createPolicy(std::move(model), options);
-  auto generator = at::detail::createCPUGenerator(seed);
-  const c10::NoGradGuard noGrad;
-  for (auto& layer : policy->lora) {
-    for (auto& pair : layer) {
-      pair.b_OR.copy_(at::randn(pair.b_OR.sizes(), generator, at::dtype(at::kDouble)) * 0.1);
-    }
-  }
+  makeStrong(*policy, seed);
   return policy;
 }
 

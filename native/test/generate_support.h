@@ -30,6 +30,8 @@ void checkSame(const GeneratedSequence& a, const GeneratedSequence& b, double bo
 // The shape of the embedded tiny model: hidden 96, 3 layers, 4 heads over 2, head_dim 32,
 // vocabulary 64.
 ModelSpec tinySpec();
+// Gives an adapter's B numbers that change the output clearly.
+void makeStrong(Policy& adapter, uint64_t seed);
 // A LoRA policy whose A and B are large enough to change the output clearly.
 std::shared_ptr<Policy> strongAdapter(std::shared_ptr<Model> model, uint64_t seed);
 // A full policy whose weights differ from those of the base.

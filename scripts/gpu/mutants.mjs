@@ -61,6 +61,14 @@ const MUTANTS = [
     tests: ['gpu_kernels_graphs_equal_steps'],
   },
   {
+    name: 'adapter-of-all-rows',
+    what: "the activation's adapter is that of a part's first rows for all of them",
+    file: 'generate/decode.cpp',
+    from: 'span.begin > part.begin || span.end < part.end',
+    to: 'span.begin > part.begin',
+    tests: ['gpu_kernels_decode_like_tensor_ops'],
+  },
+  {
     name: 'slot-reuse',
     what: 'a sequence that takes the slot of one that ended goes on with its state',
     file: 'generate/gpu_steps.cpp',

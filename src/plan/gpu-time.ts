@@ -44,6 +44,7 @@ export const gpuShares = ({ readBytesPerSecond }: Ceilings): GpuShares =>
 
 /** Seconds. Assumed. */
 const SMALL_KERNEL_IN_GRAPH = 1.6e-6;
+/** By the library, where it is not left to the project's kernels. */
 const LORA_PRODUCT_IN_GRAPH = 0.75 * 4e-6;
 const ATTENTION_START = 3e-6;
 const SAMPLER = 0.1e-3;
@@ -53,13 +54,43 @@ const SAMPLER_ROWS = 16;
 const HEAD_PRODUCT_BONUS = 0.03;
 /** Launches of a layer in decoding besides its four products, counted on the host. */
 const SMALL_KERNELS_OF_LAYER = 6;
-const LORA_PRODUCTS_OF_LAYER = 8;
 
-/** Launches per layer and decode step in a graph, with LoRA. */
+/**
+ * Fused linears of a layer: their places in `linearSizes`, and the launches of their adapters' kernels; the second one
+ * of gate and up takes the place of the activation's.
+ */
+const LORA_GROUPS = [
+  { linears: [0, 1, 2], launches: 2 },
+  { linears: [3], launches: 2 },
+  { linears: [4, 5], launches: 1 },
+  { linears: [6], launches: 2 },
+] as const;
+/** Multiply-adds up to which a fused linear's adapters go through these kernels (native/core/ops/gpu_lora.cpp). */
+const LORA_KERNELS_MOST_PRODUCTS = 2 ** 23;
+
+/** Launches per layer and decode step in a graph, with LoRA of a usual rank and few rows. */
 export const GPU_LAYER_LAUNCH_SECONDS =
-  LORA_PRODUCTS_OF_LAYER * LORA_PRODUCT_IN_GRAPH +
-  SMALL_KERNELS_OF_LAYER * SMALL_KERNEL_IN_GRAPH +
+  (sum(LORA_GROUPS.map(({ launches }) => launches)) + SMALL_KERNELS_OF_LAYER) * SMALL_KERNEL_IN_GRAPH +
   ATTENTION_START;
+
+/** The adapters of one layer, on all linears, in a decode step of `rows` sequences. */
+function loraLayerSeconds(
+  shape: ModelShape,
+  rows: number,
+  rank: number,
+  readBytes: (bytes: number) => number,
+  bytesPerElement: number,
+): number {
+  const sizes = linearSizes(shape).map(sum);
+  return sum(
+    LORA_GROUPS.map(({ linears, launches }) => {
+      const parameters = rank * sum(linears.map((linear) => sizes[linear]!));
+      return rows * parameters <= LORA_KERNELS_MOST_PRODUCTS
+        ? launches * SMALL_KERNEL_IN_GRAPH + readBytes(parameters * bytesPerElement)
+        : 2 * LORA_PRODUCT_IN_GRAPH;
+    }),
+  );
+}
 
 /** One decode step of sequences that see `contextLengths` tokens. */
 export function gpuDecodeStepSeconds(
@@ -77,11 +108,12 @@ export function gpuDecodeStepSeconds(
       (2 * rows * parameters) / rate / shares.matmul,
     );
   const layers = shape.numLayers;
+  const kernel = (bytes: number): number => bytes / bandwidth / shares.kernels;
   const layer =
     product(layerMatrixParameters(shape) / layers, shares.products) +
-    (loraRank === null ? 0 : LORA_PRODUCTS_OF_LAYER * LORA_PRODUCT_IN_GRAPH) +
+    (loraRank === null ? 0 : loraLayerSeconds(shape, rows, loraRank, kernel, bytesPerElement)) +
     SMALL_KERNELS_OF_LAYER * SMALL_KERNEL_IN_GRAPH +
-    (context * kvBytesPerToken(shape, bytesPerElement)) / layers / bandwidth / shares.kernels +
+    kernel((context * kvBytesPerToken(shape, bytesPerElement)) / layers) +
     ATTENTION_START;
   const head = product(embeddingParameters(shape), shares.products + HEAD_PRODUCT_BONUS);
   return layers * layer + head + SAMPLER * Math.max(1, rows / SAMPLER_ROWS);

@@ -25,11 +25,21 @@ const PLANTED: PlantedBug[] = [
   ['attention', 'splits that the row does not have', 46],
   ['attention', 'splits of one query head only', 47],
   ['attention', 'the first page for all positions', 48],
+  ['lora_ranks', 'rows beyond the last one are read', 50],
+  ['lora_ranks', 'ranks beyond the last one are read', 51],
+  ['lora_ranks', 'no barrier before the sums of the warps are read', 52],
+  ['lora_ranks', 'ranks beyond the last one are written', 53],
+  ['lora_add', 'columns of no adapter get those of another', 54],
+  ['lora_add', "the first adapter's ranks for all", 55],
+  ['lora_add', 'rows beyond the last one', 56],
+  ['lora_add', 'columns beyond the last one', 57],
+  ['lora_swiglu', 'columns beyond the last one', 58],
+  ['lora_swiglu', 'the upper half begins too early', 59],
 ];
 
 describeEmulated(
   'emulated kernels',
-  ['emulator.cpp', 'norm.cpp', 'swiglu.cpp', 'rotate.cpp', 'attention.cpp'],
-  ['emulator', 'norm', 'swiglu', 'rotate', 'attention'],
+  ['emulator.cpp', 'norm.cpp', 'swiglu.cpp', 'rotate.cpp', 'attention.cpp', 'lora.cpp'],
+  ['emulator', 'norm', 'swiglu', 'rotate', 'attention', 'lora'],
   PLANTED,
 );

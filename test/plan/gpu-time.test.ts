@@ -1,7 +1,7 @@
 /** The time expected on a GPU against estimates computed apart (`scripts/fixtures/gpu_decode.py`); no card ran it. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parameterCount } from '../../src/plan/cost';
+import { loraParameters, parameterCount } from '../../src/plan/cost';
 import {
   gpuDecodeStepSeconds,
   gpuPassSeconds,
@@ -43,11 +43,34 @@ describe('decoding', () => {
     expect(step('H100', 96, 1024) / 96).toBeLessThan(step('H100', 16, 1024) / 16);
   });
 
-  test('without an adapter eight launches a layer are gone', () => {
+  describe('an adapter', () => {
     const { ceilings } = namedDevice('A6000', 'bfloat16');
-    const with_ = gpuDecodeStepSeconds(shape, [64], options, ceilings!, GDDR_SHARES);
-    const without = gpuDecodeStepSeconds(shape, [64], { ...options, loraRank: null }, ceilings!, GDDR_SHARES);
-    expect(with_ - without).toBeCloseTo(28 * 8 * 3e-6, 9);
+    const adapter = (rows: number, loraRank: number): number => {
+      const seconds = (rank: number | null) =>
+        gpuDecodeStepSeconds(
+          shape,
+          new Array<number>(rows).fill(64),
+          { ...options, loraRank: rank },
+          ceilings!,
+          GDDR_SHARES,
+        );
+      return (seconds(loraRank) - seconds(null)) / shape.numLayers;
+    };
+    const bytes = (loraRank: number): number => (2 * loraParameters(shape, loraRank)) / shape.numLayers;
+
+    test('takes seven launches a layer and its bytes', () => {
+      expect(bytes(16)).toBeCloseTo(1.245e6, -3);
+      expect(adapter(16, 16)).toBeCloseTo(7 * 1.6e-6 + bytes(16) / 768e9 / 0.85, 12);
+      expect(adapter(1, 16)).toBeCloseTo(adapter(16, 16), 12);
+    });
+
+    test("goes through the library's products where rows times rank are many", () => {
+      expect(adapter(256, 16)).toBeCloseTo(8 * 3e-6, 12);
+      expect(adapter(16, 256)).toBeCloseTo(8 * 3e-6, 12);
+      // 33 rows are too many for gate and up alone.
+      const gateUp = (2 * 16 * 2 * (2048 + 6144)) / 768e9 / 0.85 + 1.6e-6;
+      expect(adapter(33, 16) - adapter(32, 16)).toBeCloseTo(2 * 3e-6 - gateUp, 12);
+    });
   });
 });
 

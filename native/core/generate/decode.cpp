@@ -234,6 +234,16 @@ void Decoder::addAdapters(const DecodePart& part, size_t layer,
   }
 }
 
+void Decoder::activate(DecodePart& part, size_t layer) const {
+  for (const DecodeRows::Span& span : *part.spans) {
+    const DecodeAdapter& adapter = adapters_[static_cast<size_t>(span.policy)];
+    if (adapter.layers.empty() || span.begin > part.begin || span.end < part.end) continue;
+    return ops_->activateAdapted(part, adapter.layers[layer].gateUp);
+  }
+  addAdapters(part, layer, &DecodeAdapter::Layer::gateUp, part.normed_ND, part.gateUp_N2F);
+  ops_->activation(part);
+}
+
 void Decoder::runLayer(DecodePart& part, size_t layer, bool lastOfPrefill) const {
   const LayerWeights& w = part.weights->layers[layer];
   ops_->norm(part, w.inputNorm_D);
@@ -245,8 +255,7 @@ void Decoder::runLayer(DecodePart& part, size_t layer, bool lastOfPrefill) const
   addAdapters(part, layer, &DecodeAdapter::Layer::o, part.heads_NHK, part.x_ND);
   ops_->norm(part, w.postNorm_D);
   ops_->multiply(w.gateUp_2FD, part.normed_ND, part.gateUp_N2F, {});
-  addAdapters(part, layer, &DecodeAdapter::Layer::gateUp, part.normed_ND, part.gateUp_N2F);
-  ops_->activation(part);
+  activate(part, layer);
   ops_->multiply(w.down_DF, part.act_NF, part.x_ND, {.add = true});
   addAdapters(part, layer, &DecodeAdapter::Layer::down, part.act_NF, part.x_ND);
 }

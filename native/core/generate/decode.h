@@ -66,6 +66,8 @@ class Decoder {
   void runLayer(DecodePart& part, size_t layer, bool lastOfPrefill) const;
   void addAdapters(const DecodePart& part, size_t layer, AdapterGroup DecodeAdapter::Layer::* group,
                    const at::Tensor& x_NI, const at::Tensor& y_NO) const;
+  // The MLP's activation, after gate's and up's adapters.
+  void activate(DecodePart& part, size_t layer) const;
   // From the rows' ids to their logits, which begin at row `first` of those of all parts.
   void runStep(DecodePart& part, int64_t first) const;
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "generate/decode_ops.h"
 #include "kernels/gpu/kernels.h"
+#include "ops/gpu_lora.h"
 #include "ops/gpu_ops.h"
 
 namespace acoer {
@@ -122,8 +123,28 @@ class GpuDecodeOps final : public DecodeOps {
     startSwiglu(kernels_, part.gateUp_N2F, part.act_NF);
   }
 
-  // Products are libtorch's operations even where kernels are emulated on a CPU, which has products
-  // of its own: those are what a graph records.
+  void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                  const at::Tensor& ranks_NR) const override {
+    const int64_t rows = x_NI.size(0);
+    if (!group.defined() || !fitsLoraKernels(group, rows)) {
+      return DecodeOps::addAdapter(group, x_NI, y_NO, ranks_NR);
+    }
+    const at::Tensor t_NR = ranksOf(group, rows, ranks_NR);
+    startLoraRanks(kernels_, group, x_NI, t_NR);
+    startLoraAdd(kernels_, group, t_NR, y_NO);
+  }
+
+  void activateAdapted(DecodePart& part, const AdapterGroup& gateUp) const override {
+    if (!gateUp.defined() || !fitsLoraKernels(gateUp, part.count())) {
+      return DecodeOps::activateAdapted(part, gateUp);
+    }
+    const at::Tensor t_NR = ranksOf(gateUp, part.count(), part.ranks_NR);
+    startLoraRanks(kernels_, gateUp, part.normed_ND, t_NR);
+    startLoraSwiglu(kernels_, gateUp, t_NR, part.gateUp_N2F, part.act_NF);
+  }
+
+  // Other products are libtorch's operations even where kernels are emulated on a CPU, which has
+  // products of its own: those are what a graph records.
   void multiply(const Matrix& w, const at::Tensor& x_NI, const at::Tensor& y_NO,
                 const Into& into) const override {
     at::Tensor y = y_NO;

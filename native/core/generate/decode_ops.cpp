@@ -103,19 +103,29 @@ void DecodeOps::multiply(const Matrix& w, const at::Tensor& x_NI, const at::Tens
   w.forwardInto(y_NO, x_NI, into);
 }
 
+at::Tensor DecodeOps::ranksOf(const AdapterGroup& group, int64_t rows, const at::Tensor& ranks_NR) {
+  return ranks_NR.view({-1}).narrow(0, 0, rows * group.ranks).view({rows, group.ranks});
+}
+
 void DecodeOps::addAdapter(const AdapterGroup& group, const at::Tensor& x_NI,
                            const at::Tensor& y_NO, const at::Tensor& ranks_NR) const {
-  const int64_t rows = x_NI.size(0);
-  if (!group.defined() || rows == 0) return;
-  const at::Tensor t_NR =
-      ranks_NR.view({-1}).narrow(0, 0, rows * group.ranks).view({rows, group.ranks});
+  if (!group.defined()) return;
+  const at::Tensor t_NR = ranksOf(group, x_NI.size(0), ranks_NR);
   multiply(group.a, x_NI, t_NR, {});
+  if (group.bT_RO.defined()) {
+    at::Tensor y = y_NO;
+    y.addmm_(t_NR, group.bT_RO);
+    return;
+  }
   for (const AdapterGroup::Block& block : group.blocks) {
     multiply(block.b, t_NR.narrow(1, block.firstRank, block.ranks),
              y_NO.narrow(1, block.firstColumn, block.columns), {.add = true});
   }
-  at::Tensor y = y_NO;
-  if (group.bT_RO.defined()) y.addmm_(t_NR, group.bT_RO);
+}
+
+void DecodeOps::activateAdapted(DecodePart& part, const AdapterGroup& gateUp) const {
+  addAdapter(gateUp, part.normed_ND, part.gateUp_N2F, part.ranks_NR);
+  activation(part);
 }
 
 }  // namespace acoer

@@ -105,13 +105,15 @@ class DecodeOps {
   // to the cache. That is all for `writeOnly`.
   virtual void attention(DecodePart& part, size_t layer, bool writeOnly) const = 0;
   virtual void activation(DecodePart& part) const = 0;
+  // The same after addAdapter() to gate and up of all rows, which need not be kept.
+  virtual void activateAdapted(DecodePart& part, const AdapterGroup& gateUp) const;
   // Matrix::forwardInto().
   virtual void multiply(const Matrix& w, const at::Tensor& x_NI, const at::Tensor& y_NO,
                         const Into& into) const;
   // y_NO += scale (x a^T) b^T. `ranks_NR` is contiguous scratch space for at least as many rows and
   // group.ranks columns.
-  void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
-                  const at::Tensor& ranks_NR) const;
+  virtual void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                          const at::Tensor& ranks_NR) const;
 
   // For steps whose rows are on the device: allocates, once, what attention needs for `rows` rows
   // of `splits` blocks each.
@@ -121,6 +123,8 @@ class DecodeOps {
  protected:
   // Angles for positions 0 to `positions` - 1, rounded to the model's type and then in `angles`.
   DecodeOps(const Model& model, Matrix::Form form, int64_t positions, at::ScalarType angles);
+  // The part of that scratch space which a group's low-rank products of `rows` rows take.
+  static at::Tensor ranksOf(const AdapterGroup& group, int64_t rows, const at::Tensor& ranks_NR);
 
   const Model& model_;
   Matrix::Form form_;

@@ -18,16 +18,19 @@ AdapterGroup makeGroup(const Policy& policy, size_t layer, const FusedMatrix& fu
     const LoraPair& pair = *adapted.pair;
     as.push_back(pair.a_RI.detach());
     bs.push_back((pair.b_OR.detach() * pair.scale).to(dtype));
-    group.blocks.push_back({.b = Matrix(bs.back()).in(form),
-                            .firstRank = group.ranks,
+    group.blocks.push_back({.firstRank = group.ranks,
                             .ranks = pair.rank(),
                             .firstColumn = adapted.first,
-                            .columns = adapted.rows});
+                            .columns = adapted.rows,
+                            .b = {}});
     group.ranks += pair.rank();
   }
   if (!group.defined()) return group;
   group.a = Matrix(at::cat(as).to(dtype)).in(form);
-  if (form == Matrix::Form::kPanels) return group;
+  if (form == Matrix::Form::kPanels) {
+    for (size_t i = 0; i < bs.size(); ++i) group.blocks[i].b = Matrix(bs[i]).in(form);
+    return group;
+  }
   const int64_t columns = (policy.model->weights.layers[layer].*fused.weights).outputs();
   group.bT_RO = at::zeros({group.ranks, columns}, bs.front().options());
   for (size_t i = 0; i < bs.size(); ++i) {
@@ -36,7 +39,6 @@ AdapterGroup makeGroup(const Policy& policy, size_t layer, const FusedMatrix& fu
         .narrow(1, block.firstColumn, block.columns)
         .copy_(bs[i].t());
   }
-  group.blocks.clear();
   return group;
 }
 

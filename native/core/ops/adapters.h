@@ -23,14 +23,14 @@ Weights mergedWeights(const Policy& policy);
 struct AdapterGroup {
   // One adapter: t[:, its ranks] b^T is added to its columns of y.
   struct Block {
-    Matrix b;
     int64_t firstRank = 0, ranks = 0;
     int64_t firstColumn = 0, columns = 0;
+    Matrix b;  // in panels, which are multiplied one by one
   };
   int64_t ranks = 0;
   Matrix a;
-  std::vector<Block> blocks;  // in panels, which are multiplied one by one, or
-  at::Tensor bT_RO;           // all in one plain matrix, zero elsewhere
+  std::vector<Block> blocks;
+  at::Tensor bT_RO;  // not in panels: all b in one plain matrix, zero elsewhere
   bool defined() const { return ranks > 0; }
 };
 

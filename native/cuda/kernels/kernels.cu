@@ -5,6 +5,7 @@
 #include "dropout.cuh"
 #include "head_norm.cuh"
 #include "log_probs.cuh"
+#include "lora.cuh"
 #include "norm.cuh"
 #include "norm_backward.cuh"
 #include "rotate.cuh"

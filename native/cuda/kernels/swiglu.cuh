@@ -2,11 +2,10 @@
 #pragma once
 
 #include "args.h"
-#include "storage.cuh"
+#include "silu.cuh"
 
 namespace acoer::cuda {
 
-// silu is rounded to T before the product, as ATen's two operations round it.
 template <class T>
 __device__ __forceinline__ void swiglu(const SwigluArgs& a) {
   const int f = (blockIdx.y * kSwigluThreads + threadIdx.x) * kPack;
@@ -15,8 +14,7 @@ __device__ __forceinline__ void swiglu(const SwigluArgs& a) {
   float gate[kPack], up[kPack];
   loadPack(gateUp + f, gate);
   loadPack(gateUp + (ACOER_PLANTED(21) ? a.width - kPack : a.width) + f, up);
-#pragma unroll
-  for (int i = 0; i < kPack; ++i) up[i] *= rounded<T>(gate[i] / (1 + expf(-gate[i])));
+  activate<T>(gate, up);
   storePack(static_cast<T*>(a.act_NF) + int64_t{blockIdx.x} * a.width + f, up);
 }
 

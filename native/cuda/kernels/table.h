@@ -10,6 +10,7 @@
 #include "advance_args.h"
 #include "args.h"
 #include "dropout_args.h"
+#include "lora_args.h"
 #include "sampler_args.h"
 #include "train_args.h"
 
@@ -35,6 +36,9 @@
   ACOER_ATTENTION_HEAD(KERNEL, fp32_96)                                         \
   ACOER_ATTENTION_HEAD(KERNEL, fp32_128)                                        \
   ACOER_TYPES(KERNEL, combine, kCombineThreads, CombineArgs)                    \
+  ACOER_TYPES(KERNEL, lora_ranks, kLoraRanksThreads, LoraRanksArgs)             \
+  ACOER_TYPES(KERNEL, lora_add, kLoraAddThreads, LoraAddArgs)                   \
+  ACOER_TYPES(KERNEL, lora_swiglu, kLoraAddThreads, LoraSwigluArgs)             \
   KERNEL(sampler_blocks, kSamplerBlocksThreads, SamplerArgs)                    \
   KERNEL(sampler_draw, kSamplerDrawThreads, SamplerArgs)                        \
   KERNEL(advance, kAdvanceThreads, AdvanceArgs)                                 \

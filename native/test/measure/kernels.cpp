@@ -106,6 +106,42 @@ KernelTime swiglu(const Timer& timer) {
   });
 }
 
+// Both launches of an adapter of q, k and v.
+KernelTime lora(const Timer& timer) {
+  constexpr int64_t kRank = 16, kRanks = 3 * kRank, kKeys = kKvHeads * kHeadDim;
+  constexpr int64_t kQueries = kKeys * kGroup, kOutputs = kQueries + 2 * kKeys;
+  const double bytes = 2.0 * (kRanks * kHidden + kRank * kOutputs);
+  const int64_t count = Timer::copies(bytes) / 8;  // 100 MB with what is not read: beyond caches
+  const at::Tensor a_CRI = timer.normal({count, kRanks, kHidden});
+  const at::Tensor bT_CRO = timer.normal({count, kRanks, kOutputs});
+  const at::Tensor x_NI = timer.normal({kRows, kHidden}), y_NO = timer.normal({kRows, kOutputs});
+  const at::Tensor ranks_NR = timer.normal({kRows, kRanks});
+  const auto size = [](int64_t n) { return static_cast<int32_t>(n); };
+  const auto grid = [](int x, int y) {
+    return LaunchSize{static_cast<uint32_t>(x), static_cast<uint32_t>(y), 1};
+  };
+  return timer.time("LoRA of q, k and v, 16 rows of 2048", bytes, count, [&](int64_t i) {
+    const cuda::LoraRanksArgs ranks{x_NI.data_ptr(), a_CRI[i].data_ptr(), ranks_NR.data_ptr(),
+                                    size(kRows),     size(kRanks),        size(kHidden)};
+    timer.kernels.launch(KernelId::lora_ranks_bf16,
+                         grid(cuda::loraTiles(kRanks), cuda::loraTiles(kRows)), ranks,
+                         timer.stream);
+    const cuda::LoraAddArgs sums{
+        .ranks_NR = ranks_NR.data_ptr(),
+        .bT_RO = bT_CRO[i].data_ptr(),
+        .y_NO = y_NO.data_ptr(),
+        .adapters = {{0, size(kRank), 0, size(kQueries)},
+                     {size(kRank), size(kRank), size(kQueries), size(kKeys)},
+                     {size(2 * kRank), size(kRank), size(kQueries + kKeys), size(kKeys)}},
+        .rows = size(kRows),
+        .ranks = size(kRanks),
+        .outputs = size(kOutputs)};
+    timer.kernels.launch(KernelId::lora_add_bf16,
+                         grid(cuda::loraAddBlocks(kOutputs), cuda::loraAddRowBlocks(kRows)), sums,
+                         timer.stream);
+  });
+}
+
 // At temperature 1 without filters, as in training.
 KernelTime sampler(const Timer& timer) {
   const double bytes = 4.0 * kRows * kVocab;
@@ -149,7 +185,7 @@ std::vector<KernelTime> kernelTimes(const Subject& subject) {
   const GpuKernels* kernels = gpuKernelsFor(subject.device);
   if (kernels == nullptr) return {};
   const Timer timer{*kernels, subject.device, currentGpuStream(subject.device)};
-  return {attention(timer, 1024), attention(timer, 4096), norm(timer), swiglu(timer),
+  return {attention(timer, 1024), attention(timer, 4096), norm(timer), swiglu(timer), lora(timer),
           sampler(timer)};
 }
 

@@ -84,13 +84,13 @@ ACOER_TEST(bare_cost_of_a_token) {
   const auto model = qwen("cuda");
   const auto policy = adapter(model);
   for (const auto& [name, lora, launches] :
-       {std::tuple{"base", static_cast<const Policy*>(nullptr), 286},
-        std::tuple{"LoRA", static_cast<const Policy*>(policy.get()), 510}}) {
+       {std::tuple{"base", static_cast<const Policy*>(nullptr), 258},
+        std::tuple{"LoRA", static_cast<const Policy*>(policy.get()), 454}}) {
     const Cost cost = costOf(*model, lora, DecodePath::kAuto);
     ACOER_CHECK(cost.fallback.empty());
     checkBudget(name, cost, kOurKernels);
-    // A layer: six kernels less the combination that short rows do not need, four products, and
-    // eight of LoRA.
+    // A layer: six kernels less the combination that short rows do not need, and four products;
+    // with LoRA seven kernels more, because one of its eight makes the activation, too.
     std::printf("    %s: %lld launches in the graph of a step\n", name,
                 static_cast<long long>(launchesOfGraph()));
     ACOER_CHECK_LE(static_cast<double>(launchesOfGraph()), launches);
@@ -107,7 +107,7 @@ ACOER_TEST(older_driver_cost_of_a_token) {
   ACOER_CHECK(cost.fallback.empty());
   ACOER_CHECK(counts()[kDriver] > before);
   checkBudget("LoRA through the driver", cost, kOurKernels);
-  ACOER_CHECK_LE(static_cast<double>(launchesOfGraph()), 510);
+  ACOER_CHECK_LE(static_cast<double>(launchesOfGraph()), 454);
 }
 
 // The fallback where our kernels do not fit.
