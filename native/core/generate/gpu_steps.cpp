@@ -50,7 +50,8 @@ GpuSteps::GpuSteps(const Model& model, const GpuKernels& kernels, Decoder& decod
       cache_(cache),
       capacity_(roundedUp(rows)),
       penalties_(needs.penalties),
-      stopRoom_(needs.stopIds) {
+      stopRoom_(needs.stopIds),
+      noGraphsBecause_(model.kernelFaults[KernelFamily::kGraphs]) {
   const int64_t vocab = model.spec.vocabSize, N = capacity_;
   samplers_ = addPart<cuda::SamplerRow>(N);
   sequences_ = addPart<cuda::SequenceState>(N);
