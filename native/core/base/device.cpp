@@ -103,22 +103,50 @@ c10::Device cudaDevice(const std::string& name) {
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
-// The card's name from NVIDIA's driver library, which the CUDA runtime has already loaded. Its
-// functions never change, so no header is needed. Returns `otherwise` if it does not tell.
-std::string cardName(int index, const std::string& otherwise) {
-  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (driver == nullptr) return otherwise;
-  const auto initialise = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
-  const auto handleOf = reinterpret_cast<int (*)(int*, int)>(dlsym(driver, "cuDeviceGet"));
-  const auto nameOf = reinterpret_cast<int (*)(char*, int, int)>(dlsym(driver, "cuDeviceGetName"));
-  int handle = 0;
-  char name[256] = "";
-  const bool known = initialise != nullptr && handleOf != nullptr && nameOf != nullptr &&
-                     initialise(0) == 0 && handleOf(&handle, index) == 0 &&
-                     nameOf(name, sizeof(name), handle) == 0 && name[0] != '\0';
-  dlclose(driver);
-  return known ? name : otherwise;
-}
+// Functions of NVIDIA's driver library, which the CUDA runtime has already loaded. They never
+// change, so no header is needed.
+class CardDriver {
+ public:
+  // Of the device with this index.
+  explicit CardDriver(int index) : library_(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) {
+    const auto initialise = find<int (*)(unsigned)>("cuInit");
+    const auto handleOf = find<int (*)(int*, int)>("cuDeviceGet");
+    known_ = initialise != nullptr && handleOf != nullptr && initialise(0) == 0 &&
+             handleOf(&handle_, index) == 0;
+  }
+  ~CardDriver() {
+    if (library_ != nullptr) dlclose(library_);
+  }
+  CardDriver(const CardDriver&) = delete;
+  CardDriver& operator=(const CardDriver&) = delete;
+  // Empty if the driver does not tell.
+  std::string name() const {
+    const auto nameOf = find<int (*)(char*, int, int)>("cuDeviceGetName");
+    char name[256] = "";
+    const bool told = known_ && nameOf != nullptr && nameOf(name, sizeof(name), handle_) == 0;
+    return told ? name : "";
+  }
+  std::string id() const {
+    const auto idOf = find<int (*)(unsigned char*, int)>("cuDeviceGetUuid");
+    unsigned char bytes[16] = {};
+    if (!known_ || idOf == nullptr || idOf(bytes, handle_) != 0) return "";
+    std::string text;
+    for (const unsigned char byte : bytes) {
+      for (const int digit : {byte >> 4, byte & 15}) text += "0123456789abcdef"[digit];
+    }
+    return text;
+  }
+
+ private:
+  template <class Function>
+  Function find(const char* name) const {
+    return library_ == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(library_, name));
+  }
+
+  void* library_;
+  int handle_ = 0;
+  bool known_ = false;
+};
 
 bool isCudaName(const std::string& name) {
   if (name == "cuda") return true;
@@ -173,7 +201,8 @@ DeviceFacts deviceFacts(c10::Device device) {
     const auto [total, free] = machineMemory();
     return {id, processorName(), total, free};
   }
-  const std::string card = cardName(device.index(), id);
+  const std::string named = CardDriver(device.index()).name();
+  const std::string card = named.empty() ? id : named;
   try {
     const auto [free, total] =
         c10::getDeviceAllocator(device.type())->getMemoryInfo(device.index());
@@ -182,6 +211,8 @@ DeviceFacts deviceFacts(c10::Device device) {
     fail(ErrorCode::kDevice, id, ": ", error.what_without_backtrace());
   }
 }
+
+std::string cardId(c10::Device device) { return CardDriver(device.index()).id(); }
 
 void limitDeviceMemory(c10::Device device, int64_t bytes) {
   const DeviceLibraries& libraries = deviceLibraries();

@@ -37,6 +37,9 @@ struct DeviceFacts {
 
 DeviceFacts deviceFacts(c10::Device device);
 
+// What tells a CUDA card from others of its kind, in hexadecimal; empty if its driver does not say.
+std::string cardId(c10::Device device);
+
 // Limits how much of a CUDA device's memory libtorch's allocator may take in this process. Throws
 // kDevice without the optional library libacoer_cuda.so, which does it.
 void limitDeviceMemory(c10::Device device, int64_t bytes);

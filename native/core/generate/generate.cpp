@@ -19,6 +19,8 @@ KernelChoice chooseKernels(const Model& model, const std::vector<GenerateRequest
   if (model.kernels == nullptr) {
     return {nullptr, model.device.is_cpu() ? "" : gpuKernels(model.device).reason};
   }
+  const std::string& fault = model.kernelFaults[KernelFamily::kDecode];
+  if (!fault.empty()) return {nullptr, fault};
   if (std::any_of(requests.begin(), requests.end(), isTooCold)) {
     return {nullptr, kTooCold};
   }

@@ -52,7 +52,8 @@ GpuSteps::GpuSteps(const Model& model, const GpuKernels& kernels, Decoder& decod
       longest_(needs.longest),
       pagesPerRow_((needs.longest + cache.positions() - 1) / cache.positions()),
       penalties_(needs.penalties),
-      stopRoom_(needs.stopIds) {
+      stopRoom_(needs.stopIds),
+      noGraphsBecause_(model.kernelFaults[KernelFamily::kGraphs]) {
   const int64_t vocab = model.spec.vocabSize, N = capacity_;
   samplers_ = addPart<cuda::SamplerRow>(N);
   sequences_ = addPart<cuda::SequenceState>(N);

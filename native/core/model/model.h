@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/stored_tensors.h"
+#include "kernels/gpu/families.h"
 #include "matrix/matrix.h"
 
 namespace acoer {
@@ -87,6 +88,11 @@ struct Model {
   // Do the work between the matrix products on a GPU; null: libtorch's operations do. The tests set
   // the emulated ones on a CPU.
   const GpuKernels* kernels = nullptr;
+  // Which families of them were wrong on this card (selfcheck/selfcheck.h).
+  KernelFaults kernelFaults;
+  const GpuKernels* kernelsOf(KernelFamily family) const {
+    return kernelFaults[family].empty() ? kernels : nullptr;
+  }
 };
 
 // At most kSmallModelBytes, and computed by CPU kernels (the emulated GPU has its own).

@@ -88,17 +88,7 @@ Normed normHeads(const GpuKernels& kernels, const at::Tensor& x, const at::Tenso
                  double eps, const Angles& angles) {
   const Normed out{at::empty(x.sizes(), x.options()),
                    weight.defined() ? inverseRmsOf(x) : at::Tensor()};
-  start(kernels, x, KernelId::head_norm_bf16, KernelId::head_norm_fp32,
-        grid(x.size(0), cuda::headNormBlocks(x.size(1))),
-        cuda::HeadNormArgs{.x = viewOf(x),
-                           .y = viewOf(out.y),
-                           .inverseRms_TH = static_cast<float*>(data(out.inverseRms)),
-                           .weight_K = data(weight),
-                           .cos_TK = data(angles.cos_TK),
-                           .sin_TK = data(angles.sin_TK),
-                           .heads = static_cast<int32_t>(x.size(1)),
-                           .headDim = static_cast<int32_t>(x.size(2)),
-                           .eps = static_cast<float>(eps)});
+  startHeadNorm(kernels, x, weight, eps, angles, out);
   return out;
 }
 
@@ -157,6 +147,21 @@ void startNorm(const GpuKernels& kernels, const at::Tensor& x_TD, const at::Tens
                        .inverseRms_N = static_cast<float*>(data(out.inverseRms))});
 }
 
+void startHeadNorm(const GpuKernels& kernels, const at::Tensor& x_THK, const at::Tensor& weight_K,
+                   double eps, const Angles& angles, const Normed& out) {
+  start(kernels, x_THK, KernelId::head_norm_bf16, KernelId::head_norm_fp32,
+        grid(x_THK.size(0), cuda::headNormBlocks(x_THK.size(1))),
+        cuda::HeadNormArgs{.x = viewOf(x_THK),
+                           .y = viewOf(out.y),
+                           .inverseRms_TH = static_cast<float*>(data(out.inverseRms)),
+                           .weight_K = data(weight_K),
+                           .cos_TK = data(angles.cos_TK),
+                           .sin_TK = data(angles.sin_TK),
+                           .heads = static_cast<int32_t>(x_THK.size(1)),
+                           .headDim = static_cast<int32_t>(x_THK.size(2)),
+                           .eps = static_cast<float>(eps)});
+}
+
 void startSwiglu(const GpuKernels& kernels, const at::Tensor& gateUp_T2F,
                  const at::Tensor& act_TF) {
   start(kernels, gateUp_T2F, KernelId::swiglu_bf16, KernelId::swiglu_fp32,
@@ -164,6 +169,33 @@ void startSwiglu(const GpuKernels& kernels, const at::Tensor& gateUp_T2F,
         cuda::SwigluArgs{.gateUp_N2F = data(gateUp_T2F),
                          .act_NF = data(act_TF),
                          .width = static_cast<int32_t>(act_TF.size(1))});
+}
+
+void startSwigluBackward(const GpuKernels& kernels, const at::Tensor& dy_TF,
+                         const at::Tensor& gateUp_T2F, const at::Tensor& d_T2F) {
+  start(kernels, dy_TF, KernelId::swiglu_backward_bf16, KernelId::swiglu_backward_fp32,
+        grid(dy_TF.size(0), cuda::swigluBlocks(dy_TF.size(1))),
+        cuda::SwigluBackwardArgs{.dy_NF = data(dy_TF),
+                                 .gateUp_N2F = data(gateUp_T2F),
+                                 .dGateUp_N2F = data(d_T2F),
+                                 .width = static_cast<int32_t>(dy_TF.size(1))});
+}
+
+void startDropoutMask(const DropoutPlan& plan, uint32_t threshold, uint64_t place,
+                      const at::Tensor& mask_TW) {
+  const int64_t tokens = mask_TW.size(0), width = mask_TW.size(1);
+  auto* perToken = plan.onDevice_2T.mutable_data_ptr<int64_t>();
+  start(*plan.kernels, mask_TW, KernelId::dropout_bf16, KernelId::dropout_fp32,
+        grid(cuda::dropoutBlocks(tokens, width)),
+        cuda::DropoutArgs{.sequences_T = reinterpret_cast<const uint64_t*>(perToken),
+                          .positions_T = perToken + tokens,
+                          .mask_TW = data(mask_TW),
+                          .seed = plan.seed,
+                          .place = place,
+                          .tokens = tokens,
+                          .width = static_cast<int32_t>(width),
+                          .threshold = threshold,
+                          .keep = static_cast<float>(65536.0 / (65536.0 - threshold))});
 }
 
 std::optional<Normed> gpuRmsRotate(const GpuKernels* kernels, const at::Tensor& x,
@@ -207,12 +239,7 @@ at::Tensor gpuSwigluBackward(const GpuKernels* kernels, const at::Tensor& dy_TF,
                     gateUp_T2F.size(0) == dy_TF.size(0) && gateUp_T2F.size(1) == 2 * dy_TF.size(1);
   if (!fits) return {};
   const at::Tensor d_T2F = at::empty_like(gateUp_T2F);
-  start(*kernels, dy_TF, KernelId::swiglu_backward_bf16, KernelId::swiglu_backward_fp32,
-        grid(dy_TF.size(0), cuda::swigluBlocks(dy_TF.size(1))),
-        cuda::SwigluBackwardArgs{.dy_NF = data(dy_TF),
-                                 .gateUp_N2F = data(gateUp_T2F),
-                                 .dGateUp_N2F = data(d_T2F),
-                                 .width = static_cast<int32_t>(dy_TF.size(1))});
+  startSwigluBackward(*kernels, dy_TF, gateUp_T2F, d_T2F);
   return d_T2F;
 }
 
@@ -222,20 +249,8 @@ at::Tensor gpuDropoutMask(const DropoutPlan& plan, uint32_t threshold, uint64_t 
   const bool fits = plan.kernels != nullptr && (type == at::kBFloat16 || type == at::kFloat) &&
                     fits32(width) && plan.onDevice_2T.numel() > 0;
   if (!fits) return {};
-  const int64_t tokens = plan.onDevice_2T.size(1);
-  const at::Tensor mask_TW = at::empty({tokens, width}, options);
-  auto* perToken = plan.onDevice_2T.mutable_data_ptr<int64_t>();
-  start(*plan.kernels, mask_TW, KernelId::dropout_bf16, KernelId::dropout_fp32,
-        grid(cuda::dropoutBlocks(tokens, width)),
-        cuda::DropoutArgs{.sequences_T = reinterpret_cast<const uint64_t*>(perToken),
-                          .positions_T = perToken + tokens,
-                          .mask_TW = data(mask_TW),
-                          .seed = plan.seed,
-                          .place = place,
-                          .tokens = tokens,
-                          .width = static_cast<int32_t>(width),
-                          .threshold = threshold,
-                          .keep = static_cast<float>(65536.0 / (65536.0 - threshold))});
+  const at::Tensor mask_TW = at::empty({plan.onDevice_2T.size(1), width}, options);
+  startDropoutMask(plan, threshold, place, mask_TW);
   return mask_TW;
 }
 

@@ -13,11 +13,18 @@
 
 namespace acoer {
 
-// The kernels of a norm and of SwiGLU, writing to tensors that exist: decoding allocates nothing.
-// The kernels must take the tensors. `delta_TD` and `out.inverseRms` may be undefined.
+// Kernels that write to tensors that exist: decoding allocates nothing. They must take the tensors.
+// `delta_TD` and `out.inverseRms` may be undefined.
 void startNorm(const GpuKernels& kernels, const at::Tensor& x_TD, const at::Tensor& delta_TD,
                const at::Tensor& weight_D, double eps, const Normed& out);
+void startHeadNorm(const GpuKernels& kernels, const at::Tensor& x_THK, const at::Tensor& weight_K,
+                   double eps, const Angles& angles, const Normed& out);
 void startSwiglu(const GpuKernels& kernels, const at::Tensor& gateUp_T2F, const at::Tensor& act_TF);
+void startSwigluBackward(const GpuKernels& kernels, const at::Tensor& dy_TF,
+                         const at::Tensor& gateUp_T2F, const at::Tensor& d_T2F);
+// The mask of gpuDropoutMask.
+void startDropoutMask(const DropoutPlan& plan, uint32_t threshold, uint64_t place,
+                      const at::Tensor& mask_TW);
 
 // rmsRotate and addAndNorm of norm.h.
 std::optional<Normed> gpuRmsRotate(const GpuKernels* kernels, const at::Tensor& x,

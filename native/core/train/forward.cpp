@@ -134,10 +134,11 @@ ScoreResult runPass(const LayerPass& pass, double temperature, PassTape* tape,
   if (pass.layout.completion_N.numel() == 0) return {};
   const at::Tensor last_ND =
       runLayers(pass, tape, cancel).index_select(0, pass.layout.completion_N);
+  const GpuKernels* kernels = pass.model.kernelsOf(KernelFamily::kTraining);
   const Normed hidden =
-      rmsRotate(pass.model.kernels, last_ND, pass.weights.finalNorm_D, pass.model.spec.rmsNormEps);
+      rmsRotate(kernels, last_ND, pass.weights.finalNorm_D, pass.model.spec.rmsNormEps);
   const HeadResult head =
-      headForward(pass.model.kernels, hidden.y, pass.weights.head_VD, pass.layout.targets_N,
+      headForward(kernels, hidden.y, pass.weights.head_VD, pass.layout.targets_N,
                   temperature, tape && pass.policy->isLora(), cancel);
   if (tape) {
     tape->last_ND = last_ND;
@@ -207,7 +208,7 @@ at::Tensor outputGradient(const PassTape& tape, double temperature,
   const at::Tensor dHidden_ND = headInputGradient(tape, temperature, d_N, sink, cancel);
   const at::Tensor dWeight_D = pass.policy->isLora() ? at::Tensor() : sink.buffer(finalNorm_D);
   const at::Tensor dLast_ND = at::empty_like(tape.last_ND);
-  rmsRotateBackward(pass.model.kernels, dHidden_ND,
+  rmsRotateBackward(pass.model.kernelsOf(KernelFamily::kTraining), dHidden_ND,
                     {tape.last_ND, tape.hidden.inverseRms, finalNorm_D, {}, dWeight_D}, {},
                     dLast_ND);
   at::Tensor dx_TD =

@@ -60,7 +60,7 @@ std::optional<GpuAdamW::Table> GpuAdamW::tableOf(const Policy& policy, const at:
 }
 
 std::optional<GpuAdamW> GpuAdamW::of(const Policy& policy, const at::Tensor& gradients) {
-  const GpuKernels* kernels = policy.model->kernels;
+  const GpuKernels* kernels = policy.model->kernelsOf(KernelFamily::kAdamW);
   if (kernels == nullptr || policy.parameters.empty()) return std::nullopt;
   const bool sharded = policy.options.shard.count > 1;
   const auto own = tableOf(policy, gradients, true);

@@ -48,7 +48,7 @@ NormInputs normInputs(const LayerPass& pass, const at::Tensor& x, const at::Tens
 at::Tensor attentionForward(const LayerPass& pass, const LayerWeights& w, const at::Tensor& qkv_TE,
                             LayerTape* tape) {
   const ModelSpec& spec = pass.model.spec;
-  const GpuKernels* kernels = pass.model.kernels;
+  const GpuKernels* kernels = pass.model.kernelsOf(KernelFamily::kTraining);
   const Heads heads = splitHeads(spec, qkv_TE);
   const Normed q = rmsRotate(kernels, heads.q_THK, w.qNorm_K, spec.rmsNormEps, pass.angles);
   const Normed k = rmsRotate(kernels, heads.k_TJK, w.kNorm_K, spec.rmsNormEps, pass.angles);
@@ -64,7 +64,7 @@ at::Tensor attentionForward(const LayerPass& pass, const LayerWeights& w, const 
 at::Tensor attentionInputBackward(const LayerPass& pass, const LayerWeights& w, LayerTape& tape,
                                   const at::Tensor& dAttended_TQ, GradientSink& sink) {
   const ModelSpec& spec = pass.model.spec;
-  const GpuKernels* kernels = pass.model.kernels;
+  const GpuKernels* kernels = pass.model.kernelsOf(KernelFamily::kTraining);
   const Heads d = attentionBackward(
       tape.attention, dAttended_TQ.unflatten(1, {spec.numHeads, spec.headDim}), pass.layout);
   tape.attention = {};
@@ -101,7 +101,7 @@ struct LayerInner {
 LayerInner runInner(const LayerPass& pass, const LayerWeights& w, const LayerProjections& p,
                     const at::Tensor& x_TD, LayerTape* tape) {
   const double eps = pass.model.spec.rmsNormEps;
-  const GpuKernels* kernels = pass.model.kernels;
+  const GpuKernels* kernels = pass.model.kernelsOf(KernelFamily::kTraining);
   Normed inputNorm = rmsRotate(kernels, x_TD, w.inputNorm_D, eps);
   const at::Tensor qkv_TE = projectForward(p.qkv, inputNorm.y, tape ? &tape->qkvLora : nullptr);
   const at::Tensor attended_TQ = attentionForward(pass, w, qkv_TE, tape);
@@ -145,8 +145,8 @@ LayerPass makeLayerPass(const Model& model, const Policy* policy, const PassWeig
   pass.angles.cos_TK = table.cos_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
   pass.angles.sin_TK = table.sin_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
   if (dropping) {
-    pass.dropout =
-        makeDropoutPlan(batch, *dropout, policy->options.dropout, model.kernels, model.device);
+    pass.dropout = makeDropoutPlan(batch, *dropout, policy->options.dropout,
+                                   model.kernelsOf(KernelFamily::kDropout), model.device);
   }
   return pass;
 }
@@ -169,7 +169,7 @@ at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
                          const at::Tensor& dy_TD, GradientSink& sink, bool needsInput) {
   const LayerWeights& w = pass.weights.layers[layer];
   const LayerProjections p = projections(pass, layer);
-  const GpuKernels* kernels = pass.model.kernels;
+  const GpuKernels* kernels = pass.model.kernelsOf(KernelFamily::kTraining);
   const at::Tensor dActivated_TF =
       projectBackward(p.down, dy_TD, tape.activated_TF, tape.downLora, sink);
   const at::Tensor dGateUp_T2F = swigluBackward(kernels, dActivated_TF, tape.gateUp_T2F);

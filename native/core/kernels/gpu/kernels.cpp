@@ -171,12 +171,12 @@ void GpuKernels::launchWith(cuda::KernelId id, LaunchSize grid, void* args, size
 GpuKernelChoice chooseGpuKernels(const std::string& setting, const std::filesystem::path& file,
                                  const CudaRuntime& runtime) {
   if (setting == "aten") return {nullptr, "ACOER_KERNELS=aten asks for libtorch's operations"};
-  if (!setting.empty()) {
+  if (!setting.empty() && setting != "check") {
     fail(ErrorCode::kBadArgument, "ACOER_KERNELS is \"", setting,
-         "\"; it is aten or not set at all");
+         "\"; it is aten, check or not set at all");
   }
   try {
-    return {std::make_unique<const GpuKernels>(file, runtime), ""};
+    return {std::make_unique<const GpuKernels>(file, runtime), "", file};
   } catch (const EngineError& error) {
     return {nullptr, error.what()};
   }
@@ -209,7 +209,7 @@ static GpuKernelChoice chooseFor(c10::Device device) {
   const std::string setting = value == nullptr ? "" : value;
   const CudaRuntime runtime = loadedCudaRuntime();
   // ACOER_KERNELS is judged first: its user knows why there are none.
-  if (!setting.empty()) return chooseGpuKernels(setting, {}, runtime);
+  if (!setting.empty() && setting != "check") return chooseGpuKernels(setting, {}, runtime);
   const KernelSource source = kernelSource(currentCard(runtime), runtime, loadedCudaDriver());
   if (!source.reason.empty()) return {nullptr, source.reason};
   return chooseGpuKernels(setting, ownFolder() / source.file, source.runtime);

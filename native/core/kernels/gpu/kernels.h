@@ -92,10 +92,11 @@ class GpuKernels {
 struct GpuKernelChoice {
   std::unique_ptr<const GpuKernels> kernels;
   std::string reason;  // one sentence, when there are none
+  std::filesystem::path file{};  // that they were loaded from
 };
 
-// `setting` is the value of ACOER_KERNELS: empty, or "aten" for libtorch's operations; anything
-// else fails with BAD_ARGUMENT.
+// `setting` is the value of ACOER_KERNELS: empty; "check", which the self-check reads; or "aten"
+// for libtorch's operations. Anything else fails with BAD_ARGUMENT.
 GpuKernelChoice chooseGpuKernels(const std::string& setting, const std::filesystem::path& file,
                                  const CudaRuntime& runtime);
 

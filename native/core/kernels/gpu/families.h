@@ -1,0 +1,38 @@
+// The families of our CUDA kernels. A family is used or left to libtorch's operations as a whole.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+
+namespace acoer {
+
+enum class KernelFamily {
+  kDecode,    // norm, rotate, attention, swiglu, sampler, advance
+  kGraphs,    // steps of decoding that are recorded once and replayed
+  kTraining,  // norms, head norms, swiglu, log-probs, and their backwards
+  kAdamW,
+  kDropout,
+};
+constexpr std::array kKernelFamilies{KernelFamily::kDecode, KernelFamily::kGraphs,
+                                     KernelFamily::kTraining, KernelFamily::kAdamW,
+                                     KernelFamily::kDropout};
+
+inline const char* familyName(KernelFamily family) {
+  constexpr const char* kNames[] = {"decode", "graphs", "training", "adamw", "dropout"};
+  return kNames[static_cast<size_t>(family)];
+}
+
+// Why a family is left to libtorch's operations, a sentence; empty: it is used.
+class KernelFaults {
+ public:
+  std::string& operator[](KernelFamily family) { return sentences_[static_cast<size_t>(family)]; }
+  const std::string& operator[](KernelFamily family) const {
+    return sentences_[static_cast<size_t>(family)];
+  }
+
+ private:
+  std::array<std::string, kKernelFamilies.size()> sentences_;
+};
+
+}  // namespace acoer

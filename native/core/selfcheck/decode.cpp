@@ -1,0 +1,174 @@
+// What decoding computes between its matrix products, by both kinds of DecodeOps on the same rows.
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "generate/decode_ops.h"
+#include "selfcheck/figures.h"
+
+namespace acoer {
+namespace {
+
+// Both sides of the borders of a block of attention, in slots of another order; the slot that is
+// left out stays as it is.
+constexpr int64_t kLengths[] = {1, 255, 256, 257, 1000};
+constexpr int64_t kSlotOf[] = {2, 0, 5, 1, 4};
+constexpr int64_t kRows = std::size(kLengths), kSlots = 6;
+constexpr int64_t kOfOneBlock = 3;  // rows that fit one
+
+// A decoder's steps over a cache of one layer.
+struct Side {
+  const Model& model;
+  std::unique_ptr<DecodeOps> ops;
+  KvCache cache;
+
+  Side(const Model& model, std::unique_ptr<DecodeOps> ops, double unwritten)
+      : model(model),
+        ops(std::move(ops)),
+        cache(model.spec, model.device, model.dtype, /*tiledKeys=*/false) {
+    cache.resize(kSlots, positions(), 0, 0);
+    cache.keys(0).fill_(unwritten);
+    cache.values(0).fill_(unwritten);
+  }
+  static int64_t positions() { return KvCache::roundedPositions(kLengths[kRows - 1]); }
+
+  DecodePart part(int64_t rows) const {
+    DecodePart part;
+    part.cache = &cache;
+    part.weights = &model.weights;
+    part.end = rows;
+    return part;
+  }
+  // Keys and values of all positions before the rows' last ones.
+  void fill(const DecodeRows& rows, const at::Tensor& qkv_NE) const {
+    DecodePart part = this->part(rows.count());
+    part.prefill = true;
+    part.qkv_NE = qkv_NE.clone();
+    ops->placeRows(part, rows);
+    ops->attention(part, 0, /*writeOnly=*/true);
+  }
+  void attend(const DecodeRows& rows, const at::Tensor& qkv_NE, const at::Tensor& out_NHK) const {
+    DecodePart part = this->part(rows.count());
+    part.qkv_NE = qkv_NE.clone();
+    part.heads_NHK = out_NHK;
+    ops->placeRows(part, rows);
+    ops->attention(part, 0, /*writeOnly=*/false);
+  }
+};
+
+// The model in fp32, in which tensor operations compute the reference.
+Model wideModel(const Model& model) {
+  Model wide = model;
+  wide.dtype = at::kFloat;
+  wide.kernels = nullptr;
+  for (LayerWeights& layer : wide.weights.layers) {
+    for (at::Tensor* weight : {&layer.qNorm_K, &layer.kNorm_K}) {
+      if (weight->defined()) *weight = weight->to(at::kFloat);
+    }
+  }
+  return wide;
+}
+
+void checkNorm(Figures& figures, const DecodeOps& ops, const DecodeOps& exact) {
+  figures.begin(figures.typed("norm"));
+  const int64_t D = figures.spec().hiddenSize;
+  const at::Tensor weight_D = figures.normal({D}, 1, 0.1);
+  for (const int64_t rows : {1, 17}) {
+    const Guarded found({rows, D}, figures.dtype(), figures.device());
+    DecodePart part, wide;
+    part.x_ND = figures.normal({rows, D});
+    part.normed_ND = found.tensor();
+    ops.norm(part, weight_D);
+    wide.x_ND = part.x_ND.to(at::kFloat);
+    wide.normed_ND = at::empty_like(wide.x_ND);
+    exact.norm(wide, weight_D.to(at::kFloat));
+    figures.expectNear(found, wide.normed_ND);
+  }
+}
+
+void checkActivation(Figures& figures, const DecodeOps& ops, const DecodeOps& exact) {
+  figures.begin(figures.typed("swiglu"));
+  const int64_t F = figures.spec().intermediateSize;
+  for (const int64_t rows : {1, 17}) {
+    const Guarded found({rows, F}, figures.dtype(), figures.device());
+    DecodePart part, wide;
+    part.gateUp_N2F = figures.normal({rows, 2 * F});
+    part.act_NF = found.tensor();
+    ops.activation(part);
+    wide.gateUp_N2F = part.gateUp_N2F.to(at::kFloat);
+    wide.act_NF = at::empty({rows, F}, wide.gateUp_N2F.options());
+    exact.activation(wide);
+    figures.expectNear(found, wide.act_NF);
+  }
+}
+
+// Which numbers of a cache were written, [S, 1, L, 1].
+at::Tensor writtenPlaces(at::Device device) {
+  const at::Tensor written_SL = at::zeros({kSlots, Side::positions()}, at::dtype(at::kBool));
+  for (int64_t n = 0; n < kRows; ++n) {
+    written_SL.select(0, kSlotOf[n]).narrow(0, 0, kLengths[n]).fill_(true);
+  }
+  return written_SL.to(device).unsqueeze(1).unsqueeze(3);
+}
+
+void checkCache(Figures& figures, const Side& side, const Side& exact) {
+  const at::Tensor written = writtenPlaces(figures.device());
+  for (const bool keys : {true, false}) {
+    const at::Tensor& found = keys ? side.cache.keys(0) : side.cache.values(0);
+    const at::Tensor& wide = keys ? exact.cache.keys(0) : exact.cache.values(0);
+    figures.expectNear(at::where(written, found, at::zeros({}, found.options())), wide);
+    const bool others = at::where(written, at::zeros({}, found.options()).fill_(NAN), found)
+                            .isnan()
+                            .all()
+                            .item<bool>();
+    if (!others) figures.addFault("writes beside its rows of the cache");
+  }
+}
+
+// The kernel that adds up the blocks of rows longer than one has no figure of its own where
+// attention is wrong already.
+void checkAttention(Figures& figures, const Side& side, const Side& exact) {
+  const ModelSpec& spec = figures.spec();
+  DecodeRows before, last;
+  for (int64_t n = 0; n < kRows; ++n) {
+    for (int64_t t = 0; t + 1 < kLengths[n]; ++t) before.add(0, 0, kSlotOf[n], t);
+    last.add(0, 0, kSlotOf[n], kLengths[n] - 1);
+  }
+  figures.begin(figures.typed("rotate"));
+  const at::Tensor past_NE = figures.normal({before.count(), spec.qkvRows()});
+  side.fill(before, past_NE);
+  exact.fill(before, past_NE.to(at::kFloat));
+  const Guarded found({kRows, spec.qRows()}, figures.dtype(), figures.device());
+  const at::Tensor qkv_NE = figures.normal({kRows, spec.qkvRows()});
+  const at::Tensor wide = at::empty({kRows, spec.qRows()}, at::device(figures.device()));
+  side.attend(last, qkv_NE, found.tensor());
+  exact.attend(last, qkv_NE.to(at::kFloat), wide);
+  checkCache(figures, side, exact);
+
+  const int64_t group = spec.numHeads / spec.numKvHeads;
+  const auto id = cuda::attentionKernel(figures.dtype() == at::kBFloat16, spec.headDim, group);
+  figures.begin(kernelName(id));
+  figures.expectUntouched(found);
+  figures.expectNear(found.tensor().narrow(0, 0, kOfOneBlock), wide.narrow(0, 0, kOfOneBlock));
+  if (!figures.all().back().fault.empty()) return;
+  figures.begin(figures.typed("combine"));
+  const int64_t rest = kRows - kOfOneBlock;
+  figures.expectNear(found.tensor().narrow(0, kOfOneBlock, rest),
+                     wide.narrow(0, kOfOneBlock, rest));
+}
+
+}  // namespace
+
+void checkDecode(Figures& figures) {
+  ModelSpec spec = figures.spec();
+  spec.numLayers = 1;
+  const Model model = checkedModel(figures, spec, /*matrices=*/false), wide = wideModel(model);
+  Side side(model, gpuDecodeOps(model, Side::positions(), figures.kernels()), NAN);
+  const Side exact(wide, tensorDecodeOps(wide, Side::positions()), 0);
+  side.ops->reserve(kRows, cuda::attentionSplits(Side::positions()));
+  checkNorm(figures, *side.ops, *exact.ops);
+  checkActivation(figures, *side.ops, *exact.ops);
+  checkAttention(figures, side, exact);
+}
+
+}  // namespace acoer
