@@ -9,28 +9,44 @@
 namespace acoer {
 namespace {
 
-// Both sides of the borders of a block of attention, in slots of another order; the slot that is
-// left out stays as it is.
+// Both sides of the borders of a block of attention, in slots of another order, of one page for the
+// reference and of several for our kernels; the slot that is left out stays as it is.
 constexpr int64_t kLengths[] = {1, 255, 256, 257, 1000};
 constexpr int64_t kSlotOf[] = {2, 0, 5, 1, 4};
 constexpr int64_t kRows = std::size(kLengths), kSlots = 6;
 constexpr int64_t kOfOneBlock = 3;  // rows that fit one
+constexpr int64_t kPages = 4, kPositions = kPages * cuda::kAttentionSplit;
 
 // A decoder's steps over a cache of one layer.
 struct Side {
   const Model& model;
   std::unique_ptr<DecodeOps> ops;
   KvCache cache;
+  int64_t pages;  // of a slot
 
-  Side(const Model& model, std::unique_ptr<DecodeOps> ops, double unwritten)
+  Side(const Model& model, std::unique_ptr<DecodeOps> ops, int64_t pages, double unwritten)
       : model(model),
         ops(std::move(ops)),
-        cache(model.spec, model.device, model.dtype, /*tiledKeys=*/false) {
-    cache.resize(kSlots, positions(), 0, 0);
+        cache(model.spec, model.device, model.dtype, /*tiledKeys=*/false),
+        pages(pages) {
+    cache.resize(pages * kSlots, kPositions / pages, 0, 0);
     cache.keys(0).fill_(unwritten);
     cache.values(0).fill_(unwritten);
   }
-  static int64_t positions() { return KvCache::roundedPositions(kLengths[kRows - 1]); }
+  // Row n, of kLengths, with the positions from `begin` to its end, in order.
+  void addRows(DecodeRows& rows, int64_t n, int64_t begin, int64_t end) const {
+    std::vector<int32_t> pagesOfRow;
+    for (int64_t i = 0; i < pages; ++i) {
+      pagesOfRow.push_back(static_cast<int32_t>(i * kSlots + kSlotOf[n]));
+    }
+    for (int64_t t = begin; t < end; ++t) rows.add(0, 0, pagesOfRow, t);
+  }
+  // [slots, J, positions, K]
+  at::Tensor bySlot(const at::Tensor& cached) const {
+    const int64_t J = cached.size(1), K = cached.size(3);
+    return cached.view({pages, kSlots, J, -1, K}).permute({1, 2, 0, 3, 4}).reshape(
+        {kSlots, J, kPositions, K});
+  }
 
   DecodePart part(int64_t rows) const {
     DecodePart part;
@@ -40,14 +56,20 @@ struct Side {
     return part;
   }
   // Keys and values of all positions before the rows' last ones.
-  void fill(const DecodeRows& rows, const at::Tensor& qkv_NE) const {
+  void fill(const at::Tensor& qkv_NE) const {
+    DecodeRows rows;
+    rows.clear(pages);
+    for (int64_t n = 0; n < kRows; ++n) addRows(rows, n, 0, kLengths[n] - 1);
     DecodePart part = this->part(rows.count());
     part.prefill = true;
     part.qkv_NE = qkv_NE.clone();
     ops->placeRows(part, rows);
     ops->attention(part, 0, /*writeOnly=*/true);
   }
-  void attend(const DecodeRows& rows, const at::Tensor& qkv_NE, const at::Tensor& out_NHK) const {
+  void attend(const at::Tensor& qkv_NE, const at::Tensor& out_NHK) const {
+    DecodeRows rows;
+    rows.clear(pages);
+    for (int64_t n = 0; n < kRows; ++n) addRows(rows, n, kLengths[n] - 1, kLengths[n]);
     DecodePart part = this->part(rows.count());
     part.qkv_NE = qkv_NE.clone();
     part.heads_NHK = out_NHK;
@@ -104,7 +126,7 @@ void checkActivation(Figures& figures, const DecodeOps& ops, const DecodeOps& ex
 
 // Which numbers of a cache were written, [S, 1, L, 1].
 at::Tensor writtenPlaces(at::Device device) {
-  const at::Tensor written_SL = at::zeros({kSlots, Side::positions()}, at::dtype(at::kBool));
+  const at::Tensor written_SL = at::zeros({kSlots, kPositions}, at::dtype(at::kBool));
   for (int64_t n = 0; n < kRows; ++n) {
     written_SL.select(0, kSlotOf[n]).narrow(0, 0, kLengths[n]).fill_(true);
   }
@@ -114,7 +136,7 @@ at::Tensor writtenPlaces(at::Device device) {
 void checkCache(Figures& figures, const Side& side, const Side& exact) {
   const at::Tensor written = writtenPlaces(figures.device());
   for (const bool keys : {true, false}) {
-    const at::Tensor& found = keys ? side.cache.keys(0) : side.cache.values(0);
+    const at::Tensor found = side.bySlot(keys ? side.cache.keys(0) : side.cache.values(0));
     const at::Tensor& wide = keys ? exact.cache.keys(0) : exact.cache.values(0);
     figures.expectNear(at::where(written, found, at::zeros({}, found.options())), wide);
     const bool others = at::where(written, at::zeros({}, found.options()).fill_(NAN), found)
@@ -129,20 +151,17 @@ void checkCache(Figures& figures, const Side& side, const Side& exact) {
 // attention is wrong already.
 void checkAttention(Figures& figures, const Side& side, const Side& exact) {
   const ModelSpec& spec = figures.spec();
-  DecodeRows before, last;
-  for (int64_t n = 0; n < kRows; ++n) {
-    for (int64_t t = 0; t + 1 < kLengths[n]; ++t) before.add(0, 0, kSlotOf[n], t);
-    last.add(0, 0, kSlotOf[n], kLengths[n] - 1);
-  }
+  int64_t before = 0;
+  for (const int64_t length : kLengths) before += length - 1;
   figures.begin(figures.typed("rotate"));
-  const at::Tensor past_NE = figures.normal({before.count(), spec.qkvRows()});
-  side.fill(before, past_NE);
-  exact.fill(before, past_NE.to(at::kFloat));
+  const at::Tensor past_NE = figures.normal({before, spec.qkvRows()});
+  side.fill(past_NE);
+  exact.fill(past_NE.to(at::kFloat));
   const Guarded found({kRows, spec.qRows()}, figures.dtype(), figures.device());
   const at::Tensor qkv_NE = figures.normal({kRows, spec.qkvRows()});
   const at::Tensor wide = at::empty({kRows, spec.qRows()}, at::device(figures.device()));
-  side.attend(last, qkv_NE, found.tensor());
-  exact.attend(last, qkv_NE.to(at::kFloat), wide);
+  side.attend(qkv_NE, found.tensor());
+  exact.attend(qkv_NE.to(at::kFloat), wide);
   checkCache(figures, side, exact);
 
   const int64_t group = spec.numHeads / spec.numKvHeads;
@@ -163,9 +182,9 @@ void checkDecode(Figures& figures) {
   ModelSpec spec = figures.spec();
   spec.numLayers = 1;
   const Model model = checkedModel(figures, spec, /*matrices=*/false), wide = wideModel(model);
-  Side side(model, gpuDecodeOps(model, Side::positions(), figures.kernels()), NAN);
-  const Side exact(wide, tensorDecodeOps(wide, Side::positions()), 0);
-  side.ops->reserve(kRows, cuda::attentionSplits(Side::positions()));
+  Side side(model, gpuDecodeOps(model, kPositions, figures.kernels()), kPages, NAN);
+  const Side exact(wide, tensorDecodeOps(wide, kPositions), 1, 0);
+  side.ops->reserve(kRows, cuda::attentionSplits(kPositions));
   checkNorm(figures, *side.ops, *exact.ops);
   checkActivation(figures, *side.ops, *exact.ops);
   checkAttention(figures, side, exact);

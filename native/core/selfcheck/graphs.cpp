@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 
 #include "generate/gpu_steps.h"
 #include "selfcheck/figures.h"
@@ -42,9 +43,13 @@ Decoded decodeSteps(const Model& model) {
   cache.keys(1).zero_();
   GpuSteps steps(model, *model.kernels, decoder, cache, needs, kRows);
   std::vector<GpuRow> rows;
+  std::array<int32_t, kRows> pages{};
   for (int64_t n = 0; n < kRows; ++n) {
+    int32_t& page = pages[static_cast<size_t>(n)];
+    page = static_cast<int32_t>(kRows - 1 - n);
     rows.push_back({.id = static_cast<int32_t>(n),
-                    .slot = kRows - 1 - n,
+                    .pages = &page,
+                    .pageCount = 1,
                     .request = &request,
                     .sample = static_cast<uint64_t>(n)});
   }
