@@ -36,8 +36,14 @@ Request disposeModel(const Info&, const Fields& args) {
           .changesMemory = true};
 }
 
+// Both calls come before the first model's, so they set up the engine's thread.
+const GpuKernels* kernelsOn(at::Device device) {
+  computeOn(device);
+  return gpuKernelsFor(device);
+}
+
 KernelFacts factsOfKernels(at::Device device) {
-  if (!device.is_cuda() || gpuKernelsFor(device) == nullptr) return {};
+  if (kernelsOn(device) == nullptr) return {};
   const c10::DeviceGuard guard(device);
   return {gpuKernels(device).file.string(), deviceFacts(device).name, cardId(device),
           currentCard(loadedCudaRuntime()).driver};
@@ -51,7 +57,7 @@ Request checkKernels(const Info&, const Fields& args) {
   return {.work = [spec = readModelSpec(args.object("spec")),
                    dtype = readDtype(args, "dtype")](CallContext& call) {
     const at::Device device = call.session.device();
-    const GpuKernels* kernels = gpuKernelsFor(device);
+    const GpuKernels* kernels = kernelsOn(device);
     if (kernels == nullptr) fail(ErrorCode::kDevice, device.str(), " runs none of acoer's kernels");
     return packed(
         acoer::checkKernels({.kernels = *kernels, .spec = spec, .device = device, .dtype = dtype}));
