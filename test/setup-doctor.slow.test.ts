@@ -45,6 +45,32 @@ test('GPUs are listed, and one that the build does not use is pointed out', () =
   expect(lib.reportText(report)).toMatch(/^gpu +NVIDIA RTX A6000, 51\.53 GB$/m);
 });
 
+test('what the comparisons of kernels found has a line each, and a note where a kernel is wrong', () => {
+  const madeWith = { card: 'RTX', dtype: 'bfloat16', hiddenSize: 2048, headDim: 128 };
+  const figure = (fault: string) => ({ kernel: 'norm_bf16', family: 'decode', error: 0, allowed: 0, fault });
+  const check = (figures: object[], crash: string | null = null) =>
+    JSON.stringify({ madeWith, figures, crash });
+  const name = (digit: string) => `acoer/gpu-check/${digit.repeat(64)}.json`;
+  const cache = writeTree(temporaryFolder(), {
+    [name('1')]: check([figure(''), figure('')]),
+    [name('2')]: check([figure(''), figure('writes beside its result')]),
+    [name('3')]: check([], 'SIGSEGV'),
+    [name('4')]: check([]).slice(0, 20),
+    'acoer/gpu-check/notes.txt': 'of somebody else',
+  });
+  const report = lib.examine({ ...auto, PATH: temporaryFolder(), XDG_CACHE_HOME: cache }, null);
+  const of = 'RTX, bfloat16, hidden size 2048, heads of 128';
+  const lines = lib.reportText(report).split('\n');
+  expect(lines.filter((line) => line.startsWith('self-check'))).toEqual([
+    `self-check   ${of}: 2 comparisons agree with libtorch's operations`,
+    `self-check   ${of}: norm_bf16 writes beside its result`,
+    `self-check   ${of}: ended with SIGSEGV; none is used`,
+  ]);
+  expect(report.notes).toContain(
+    `acoer's CUDA kernels on ${of}: norm_bf16 writes beside its result: please report ${join(cache, name('2'))}.`,
+  );
+});
+
 test('a LIBTORCH that does not do is a problem', () => {
   const LIBTORCH = writeTree(temporaryFolder(), libtorchFiles('2.4.0'));
   const report = lib.examine({ PATH: temporaryFolder(), LIBTORCH, XDG_CACHE_HOME: LIBTORCH });

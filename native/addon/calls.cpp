@@ -1,7 +1,9 @@
 // The calls that run on the engine thread: what each reads, does there and gives.
 #include <ATen/core/Tensor.h>
+#include <c10/core/DeviceGuard.h>
 
 #include "engine_wrap.h"
+#include "kernels/gpu/card.h"
 #include "model/lora.h"
 #include "ops/ops.h"
 #include "to_js.h"
@@ -32,6 +34,44 @@ Request disposeModel(const Info&, const Fields& args) {
                 return nothing();
               },
           .changesMemory = true};
+}
+
+// Both calls come before the first model's, so they set up the engine's thread.
+const GpuKernels* kernelsOn(at::Device device) {
+  computeOn(device);
+  return gpuKernelsFor(device);
+}
+
+KernelFacts factsOfKernels(at::Device device) {
+  if (kernelsOn(device) == nullptr) return {};
+  const c10::DeviceGuard guard(device);
+  return {gpuKernels(device).file.string(), deviceFacts(device).name, cardId(device),
+          currentCard(loadedCudaRuntime()).driver};
+}
+
+Request kernelFacts(const Info&, const Fields&) {
+  return {.work = [](CallContext& call) { return packed(factsOfKernels(call.session.device())); }};
+}
+
+Request checkKernels(const Info&, const Fields& args) {
+  return {.work = [spec = readModelSpec(args.object("spec")),
+                   dtype = readDtype(args, "dtype")](CallContext& call) {
+    const at::Device device = call.session.device();
+    const GpuKernels* kernels = kernelsOn(device);
+    if (kernels == nullptr) fail(ErrorCode::kDevice, device.str(), " runs none of acoer's kernels");
+    return packed(
+        acoer::checkKernels({.kernels = *kernels, .spec = spec, .device = device, .dtype = dtype}));
+  }};
+}
+
+Request leaveOutKernels(const Info&, const Fields& args) {
+  return {.work = [model = args.count("model"), family = readKernelFamily(args, "family"),
+                   why = args.text("why")](CallContext& call) {
+    Model& changed = *call.session.model(model);
+    const bool used = changed.kernelsOf(family) != nullptr;
+    changed.kernelFaults[family] = why;
+    return Pack([used](Napi::Env env) { return Napi::Boolean::New(env, used); });
+  }};
 }
 
 struct GenerateArgs {
@@ -256,6 +296,9 @@ Request restoreFrom(const Info&, const Fields& args) {
 const std::vector<EngineCall> kEngineCalls{
     {"loadModel", calls::loadModel},
     {"disposeModel", calls::disposeModel},
+    {"kernelFacts", calls::kernelFacts},
+    {"checkKernels", calls::checkKernels},
+    {"leaveOutKernels", calls::leaveOutKernels},
     {"generate", calls::generate},
     {"score", calls::score},
     {"measureCeilings", calls::measureCeilings},

@@ -37,6 +37,13 @@ constexpr std::array<Named<Sharded>, 3> kSharded{{{"weights", Sharded::kWeights}
 constexpr std::array<Named<Moment>, 2> kMoments{
     {{"exp_avg", Moment::kExpAvg}, {"exp_avg_sq", Moment::kExpAvgSq}}};
 
+constexpr std::array<Named<KernelFamily>, kKernelFamilies.size()> kFamilies{
+    {{"decode", KernelFamily::kDecode},
+     {"graphs", KernelFamily::kGraphs},
+     {"training", KernelFamily::kTraining},
+     {"adamw", KernelFamily::kAdamW},
+     {"dropout", KernelFamily::kDropout}}};
+
 SamplingOptions readSampling(const Fields& fields) {
   return {.temperature = fields.number("temperature"),
           .topK = fields.integer("topK"),
@@ -109,6 +116,10 @@ std::optional<int64_t> readHandle(const Fields& fields, const char* key) {
 
 at::ScalarType readDtype(const Fields& fields, const char* key) {
   return oneOf(fields, key, kDtypes);
+}
+
+KernelFamily readKernelFamily(const Fields& fields, const char* key) {
+  return oneOf(fields, key, kFamilies);
 }
 
 Sharded readSharded(const Fields& fields, const char* key) { return oneOf(fields, key, kSharded); }

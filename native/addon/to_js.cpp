@@ -87,6 +87,26 @@ Napi::Value toJs(Napi::Env env, const PolicyFacts& facts) {
                       {"shardOffsets", shardOffsets}});
 }
 
+Napi::Value toJs(Napi::Env env, const KernelFacts& facts) {
+  if (facts.file.empty()) return env.Null();
+  return record(env, {{"file", facts.file},
+                      {"card", facts.card},
+                      {"cardId", facts.cardId},
+                      {"driver", facts.driver}});
+}
+
+Napi::Value toJs(Napi::Env env, const std::vector<KernelFigure>& figures) {
+  auto list = Napi::Array::New(env, figures.size());
+  for (uint32_t i = 0; i < figures.size(); i++) {
+    list[i] = record(env, {{"kernel", figures[i].kernel},
+                           {"family", familyName(figures[i].family)},
+                           {"error", figures[i].error},
+                           {"allowed", figures[i].allowed},
+                           {"fault", figures[i].fault}});
+  }
+  return list;
+}
+
 Napi::Value toJs(Napi::Env env, const GeneratedSequence& sequence) {
   return record(env, {{"request", sequence.request},
                       {"sample", sequence.sample},

@@ -9,6 +9,7 @@
 #include "generate/generate.h"
 #include "model/exported.h"
 #include "runner.h"
+#include "selfcheck/selfcheck.h"
 #include "train/adamw.h"
 #include "train/forward.h"
 
@@ -46,6 +47,13 @@ struct MemoryFacts {
   std::optional<MemoryUse> tensors;
 };
 
+// The CUDA kernels in use and the card they run on; without a file there are none.
+struct KernelFacts {
+  std::string file, card, cardId, driver;
+};
+
+Napi::Value toJs(Napi::Env env, const KernelFacts& facts);
+Napi::Value toJs(Napi::Env env, const std::vector<KernelFigure>& figures);
 Napi::Value toJs(Napi::Env env, const ModelFacts& facts);
 Napi::Value toJs(Napi::Env env, const PolicyFacts& facts);
 Napi::Value toJs(Napi::Env env, const GeneratedSequence& sequence);

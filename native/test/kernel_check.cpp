@@ -123,7 +123,8 @@ ACOER_TEST(device_kernel_check_passes_right_kernels) {
   expectRight(three, at::kBFloat16);
 }
 
-// A model that the decoder's kernels do not fit: what training uses of them is checked all the same.
+// A model that the decoder's kernels do not fit: what training uses of them is checked all the
+// same.
 ACOER_TEST(device_kernel_check_of_other_heads) {
   ModelSpec spec = smallSpec();
   spec.headDim = 80;
@@ -140,15 +141,15 @@ ACOER_TEST(device_kernel_check_of_other_heads) {
 ACOER_TEST(kernel_check_finds_bugs_of_decoding) {
   // norm, swiglu, rotate, attention, combine, sampler, advance. Not 45, which reads what is not
   // used, nor 103, which takes sums that are next to never met.
-  const std::vector<int> bugs{11, 12, 20,  21,  30,  31,  32,  33,  43,  44,  46, 47,
-                              100, 101, 102, 107, 108, 111, 160, 161, 162, 163};
+  const std::vector<int> bugs{11, 12,  20,  21,  30,  31,  32,  33,  43,  44,  46,
+                              47, 100, 101, 102, 107, 108, 111, 160, 161, 162, 163};
   expectFound(at::kFloat, KernelFamily::kDecode, bugs);
   expectFound(at::kBFloat16, KernelFamily::kDecode, {12, 21, 31, 32, 43, 44, 47});
 }
 
 ACOER_TEST(kernel_check_finds_bugs_of_training) {
-  const std::vector<int> bugs{11,  12,  20,  21,  201, 202, 210, 211, 212, 213,
-                              214, 220, 221, 230, 231, 232, 233};
+  const std::vector<int> bugs{11,  12,  20,  21,  201, 202, 210, 211, 212,
+                              213, 214, 220, 221, 230, 231, 232, 233};
   expectFound(at::kFloat, KernelFamily::kTraining, bugs);
   expectFound(at::kBFloat16, KernelFamily::kTraining, {12, 202, 213, 221});
 }
@@ -163,9 +164,8 @@ ACOER_TEST(kernel_check_finds_bugs_of_dropout) {
 
 ACOER_TEST(kernel_check_finds_a_graph_that_does_nothing) {
   if (!checkDevice().is_cpu()) return;
-  const GpuKernels idle = kernelsOver([](CudaRuntime& runtime) {
-    runtime.graphLaunch = [](void*, void*) { return 0; };
-  });
+  const GpuKernels idle = kernelsOver(
+      [](CudaRuntime& runtime) { runtime.graphLaunch = [](void*, void*) { return 0; }; });
   const auto figures = checkKernels(checkedKernels(smallSpec(), at::kFloat, idle));
   const KernelFaults faults = faultsIn(figures);
   for (const KernelFamily family : kKernelFamilies) {

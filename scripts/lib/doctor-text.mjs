@@ -39,6 +39,7 @@ function rows(report) {
     ['memory', `${formatBytes(memory.availableBytes)} available of ${formatBytes(memory.totalBytes)}`],
     ['nvidia', nvidia.driver ? `driver ${nvidia.driver}` : 'no driver'],
     ...nvidia.gpus.flatMap((gpu) => gpuRows(gpu)),
+    ...report.kernelChecks.map(({ text }) => /** @type {[string, string]} */ (['self-check', text])),
     ['nvcc', nvidia.nvcc ?? 'none (without the CUDA toolkit memoryLimitBytes does not work on a GPU)'],
     ...report.tools.map((tool) => /** @type {[string, string]} */ ([tool.name, toolLine(tool)])),
     ['flavour', `${libtorch.wanted} (${libtorch.why})`],

@@ -7,6 +7,7 @@ import { messageOf } from './errors.mjs';
 import { findLibtorch, MANIFEST } from './find.mjs';
 import { kernelsFor } from './gpu-kernels.mjs';
 import { fingerprint } from './inspect.mjs';
+import { kernelChecks } from './kernel-checks.mjs';
 import { addonFile, cacheFolder, cudaObjectFile, packageRoot, setupCommand } from './paths.mjs';
 import { probeAddon } from './probe.mjs';
 import { capture, which } from './run.mjs';
@@ -24,6 +25,7 @@ import { wantedLibtorch } from './setup.mjs';
  *   libtorch: {wanted: string, why: string, found: import('./find.mjs').FoundLibtorch | null},
  *   cache: {folder: string, freeBytes: number, libtorch: string[]},
  *   nvidia: {driver: string | null, gpus: Gpu[], nvcc: string | null, cudaObject: boolean},
+ *   kernelChecks: import('./kernel-checks.mjs').KernelCheck[],
  *   addon: {file: string, state: 'ok' | 'missing' | 'stale' | 'broken', prebuilt: string | null,
  *     build: import('./probe.mjs').AddonFacts['build'] | null,
  *     devices: import('./probe.mjs').DeviceFacts[]},
@@ -184,6 +186,10 @@ export function examine(env = process.env, driver = tools.nvidiaDriver(env)) {
     if (isNeeded(name)) problems.push(problem);
     else if (compiles) notes.push(problem);
   }
+  const checks = kernelChecks(env);
+  for (const { right, text, file } of checks) {
+    if (!right) notes.push(`acoer's CUDA kernels on ${text}: please report ${file}.`);
+  }
   const manifest = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'));
   return {
     acoer: manifest.version,
@@ -196,6 +202,7 @@ export function examine(env = process.env, driver = tools.nvidiaDriver(env)) {
     libtorch,
     cache: cacheFacts(env),
     nvidia,
+    kernelChecks: checks,
     addon,
     problems,
     notes,

@@ -167,6 +167,30 @@ export interface NativeDeviceInfo {
   freeBytes: number;
 }
 
+/** The families of the CUDA kernels, each used or left to libtorch's operations as a whole (kernels/gpu/families.h). */
+export const KERNEL_FAMILIES = ['decode', 'graphs', 'training', 'adamw', 'dropout'] as const;
+export type KernelFamily = (typeof KERNEL_FAMILIES)[number];
+
+/** The file of the CUDA kernels in use, and the card they run on. */
+export interface NativeKernelFacts {
+  file: string;
+  card: string;
+  /** Tells it from others of its kind; empty if the driver does not. */
+  cardId: string;
+  /** Version; empty if unknown. */
+  driver: string;
+}
+
+/** One comparison of the self-check; see native/core/selfcheck/selfcheck.h. */
+export interface NativeKernelFigure {
+  kernel: string;
+  family: KernelFamily;
+  error: number;
+  allowed: number;
+  /** What is wrong, to follow the kernel's name; empty: nothing. */
+  fault: string;
+}
+
 export type TensorTable = Record<string, { shape: number[]; data: Float64Array }>;
 
 /** `job` identifies a long call for `cancel(job)`; the caller chooses the numbers, unique per engine. */
@@ -178,6 +202,12 @@ export interface NativeEngine {
     dtype: Dtype;
     job: number;
   }): Promise<NativeModelInfo>;
+  /** null where no CUDA kernels are in use. */
+  kernelFacts(args: Record<string, never>): Promise<NativeKernelFacts | null>;
+  /** Compares the kernels with libtorch's operations; needs no model. */
+  checkKernels(args: { spec: NativeModelSpec; dtype: Dtype }): Promise<NativeKernelFigure[]>;
+  /** From now on libtorch's operations do a family's work, because of `why`; if that is empty, its kernels do. True: they did before. */
+  leaveOutKernels(args: { model: ModelId; family: KernelFamily; why: string }): Promise<boolean>;
   createPolicy(args: NativePolicyOptions & { model: ModelId }): Promise<NativePolicyInfo>;
   /** Creates a LoRA with the values in `tensors`, under PEFT's names. */
   loadAdapter(args: {

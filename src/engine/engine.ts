@@ -5,6 +5,7 @@ import { needThreads } from '../base/threads';
 import { loadAddon, type NativeEngine } from './binding';
 import { Calls } from './calls';
 import { callSite, engineError } from './errors';
+import { kernelFaults } from './kernel-check';
 import { NativeModel } from './model';
 import { CALL_OPTIONS, LOAD_OPTIONS, needOptions, needPath, type OptionNames } from './options';
 import type {
@@ -67,12 +68,16 @@ class AddonEngine implements ExportingEngine {
     const { dtype, ...options } = given;
     return this.calls.runWithFiles(
       () => openWeights({ ...source, adapter: null }),
-      async (native, { spec, names, weights }, job) =>
-        new NativeModel(
-          this.calls,
-          await native.loadModel({ spec, weights, dtype: dtype ?? spec.dtype, job }),
-          names,
-        ),
+      async (native, { spec, names, weights }, job) => {
+        const type = dtype ?? spec.dtype;
+        // Before the weights take the memory.
+        const faults = await kernelFaults(native, this.deviceInfo, { spec, dtype: type });
+        const info = await native.loadModel({ spec, weights, dtype: type, job });
+        for (const { family, why } of faults) {
+          await native.leaveOutKernels({ model: info.model, family, why });
+        }
+        return new NativeModel(this.calls, info, names);
+      },
       options,
     );
   }

@@ -24,6 +24,7 @@ import type {
   GeneratedSequence,
   GenerateRequest,
   GenerateResult,
+  KernelFamily,
   Model,
   PackedSequences,
   Policy,
@@ -132,6 +133,10 @@ export class NativeModel extends NativeObject implements Model {
       sampling: { ...SAMPLING_DEFAULTS, ...sampling },
       policy: policyHandle(policy, this),
     };
+  }
+
+  leaveOutKernels(family: KernelFamily, why: string): Promise<boolean> {
+    return this.calls.run((native) => native.leaveOutKernels({ model: this.info.model, family, why }));
   }
 
   async score(

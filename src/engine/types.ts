@@ -4,6 +4,7 @@
  */
 import type {
   Dtype,
+  KernelFamily,
   NativeDeviceInfo,
   NativeModelInfo,
   NativeNewTokens,
@@ -12,7 +13,7 @@ import type {
   TensorTable,
 } from './binding';
 
-export type { Dtype, TensorTable } from './binding';
+export type { Dtype, KernelFamily, TensorTable } from './binding';
 
 export type DeviceName = 'auto' | 'cpu' | 'cuda' | `cuda:${number}`;
 
@@ -335,6 +336,12 @@ export interface Model extends AsyncDisposable {
     sequences: PackedSequences,
     options?: CallOptions & { policy?: Policy | null; temperature?: number },
   ): Promise<TokenValues>;
+  /**
+   * From now on libtorch's operations do the work of these CUDA kernels, because of `why`; if that is empty, the kernels
+   * do it again. Absent: there are none.
+   * @returns whether the kernels did it before
+   */
+  leaveOutKernels?(family: KernelFamily, why: string): Promise<boolean>;
   dispose(): Promise<void>;
 }
 

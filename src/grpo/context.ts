@@ -11,6 +11,7 @@ import type { Tokenizer } from '../tokenizer';
 import { AcoerError, errorMessage } from '../base/errors';
 import { streamSeed } from '../base/rng';
 import type { ExpectedLengths } from './expected-lengths';
+import type { KernelDrift } from './kernel-drift';
 import { NOTHING_LEARNT, type LearntLimits, type MemoryLimits } from './memory';
 import type { DataOrder } from './order';
 import type { OpenBatch } from './sample';
@@ -42,6 +43,8 @@ export interface LoopContext {
   watch: Watch;
   /** How much of the work is done at a time. */
   memory: MemoryLimits;
+  /** Tells wrong CUDA kernels by log-probs; absent: the engine does not sample, or there is no run. */
+  drift?: KernelDrift;
   /** The processes that share the work of a step. */
   ranks: Ranks;
   /** By which completions are dealt out to them. */
@@ -67,7 +70,7 @@ export type ScoreContext = Pick<
 /** The part of the context that an update needs. */
 export interface UpdateContext extends Pick<
   StepContext,
-  'config' | 'model' | 'loss' | 'schedule' | 'ranks' | 'signal' | 'watch' | 'memory'
+  'config' | 'model' | 'reference' | 'loss' | 'schedule' | 'ranks' | 'signal' | 'watch' | 'memory' | 'drift'
 > {
   policy: Policy;
   /** Called once the update's gradient is complete, before the optimiser's step. */

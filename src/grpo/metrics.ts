@@ -12,7 +12,7 @@ import type { SampledShare } from './rollouts';
 import { brevityShare, sameVerdictShare } from './same-verdict';
 import { isGraded, isTruncated, type Sample } from './sample';
 import { maximum, mean, minimum, sampleStd } from '../base/statistics';
-import type { UpdateResult } from './update';
+import { trainerLogprobs, type UpdateResult } from './update';
 
 const share = (rollouts: readonly Rollout[], holds: (rollout: Rollout) => boolean) =>
   rollouts.filter(holds).length / Math.max(1, rollouts.length);
@@ -274,11 +274,7 @@ export function updateMetrics(context: LoopContext, update: UpdateResult): Known
   if (context.config.beta !== 0) metrics.kl = update.klSum / tokens;
   Object.assign(metrics, lossMetrics(context, update));
   Object.assign(metrics, importanceMetrics(context, update), ratiosOutside(context, update));
-  // Old log-probs are scored without dropout, like the sampler's; a training pass may have dropout.
-  const ofPass = (sample: Sample) =>
-    context.config.loraDropout > 0 ? undefined : update.results.get(sample)?.logprobs;
-  const ofTrainer = (sample: Sample) => sample.oldLogprobs ?? ofPass(sample) ?? null;
-  return { ...metrics, ...samplingGap(update.samples, ofTrainer) };
+  return { ...metrics, ...samplingGap(update.samples, trainerLogprobs(context, update)) };
 }
 
 /** Requests that the samplers of all ranks had to make again; nothing if none counts them. */

@@ -11,7 +11,7 @@ import { dealtByTokens } from '../base/dealing';
 import { gradientNonFinite, NonFiniteError, onEveryRank, type NonFinite } from './non-finite';
 import { sampleName, type OpenBatch, type Sample } from './sample';
 import { scheduleFactor } from './schedule';
-import { scoreSamples } from './score';
+import { addLogprobs, scoreSamples } from './score';
 
 /** One forward and backward pass. */
 export interface MicroBatch {
@@ -115,6 +115,17 @@ function mergeResults(total: UpdateResult, shares: readonly ShareResults[]): voi
   total.results = new Map(all.map(({ place, result }) => [total.samples[place]!, result]));
 }
 
+/**
+ * Log-probs by the weights that sampled, without dropout as the sampler's are; null: not known. A training pass may have
+ * dropout.
+ */
+export const trainerLogprobs =
+  ({ config }: Pick<UpdateContext, 'config'>, { results }: Pick<UpdateResult, 'results'>) =>
+  (sample: Sample): Float64Array | null => {
+    const ofPass = config.loraDropout > 0 ? undefined : results.get(sample)?.logprobs;
+    return sample.oldLogprobs ?? ofPass ?? null;
+  };
+
 /** [T] per sample: 1 for tokens whose entropy is among the `topEntropyQuantile` highest. */
 async function highEntropyTokens(
   context: UpdateContext,
@@ -179,6 +190,21 @@ function emptyResult(samples: readonly Sample[], learningRate: number, rank: num
   };
 }
 
+/**
+ * Whether the first pass over a batch was made with wrong kernels, which are then left out. What was scored with them is
+ * scored again.
+ */
+async function trainedWrongly(
+  context: UpdateContext,
+  { samples, updatesDone }: OpenBatch,
+  result: UpdateResult,
+): Promise<boolean> {
+  if (updatesDone > 0 || context.drift === undefined) return false;
+  const wrong = await context.drift.settle(context, samples, trainerLogprobs(context, result));
+  if (wrong) await addLogprobs(context, samples);
+  return wrong;
+}
+
 /** The optimiser's step from the gradient of all ranks. */
 async function takeStep(
   { config, policy, ranks, beforeStep }: UpdateContext,
@@ -219,9 +245,16 @@ export async function updateOnSlice(
   const seed = samplingSeed(config, eased);
   // One seed for the whole step: a token's mask depends on its sequence and place, not on its micro-batch.
   const dropoutSeed = config.loraDropout > 0 ? streamSeed(seed, 'dropout', step) : null;
-  const finite = await watch.phase('train', async () => {
+  const pass = async () => {
     const kept = config.topEntropyQuantile < 1 ? await highEntropyTokens(context, samples) : null;
     return accumulateAll(context, result, { normalizer, dropoutSeed, kept });
+  };
+  const finite = await watch.phase('train', async () => {
+    if (!(await pass())) return false;
+    if (!(await trainedWrongly(context, batch, result))) return true;
+    await context.policy.zeroGradients();
+    Object.assign(result, emptyResult(samples, learningRate, ranks.rank));
+    return pass();
   });
   const accumulated = performance.now();
   if (finite) {

@@ -15,9 +15,11 @@ import { closeInputs, type Inputs } from './inputs';
 import type { Life } from '../life/life';
 import type { TrainOpening } from './opening';
 import { ExpectedLengths } from '../grpo/expected-lengths';
+import { KernelDrift } from '../grpo/kernel-drift';
 import { MemoryLimits } from '../grpo/memory';
 import { DataOrder } from '../grpo/order';
 import type { TrainOptions } from './options';
+import { isEngineSampler } from './sampler';
 import { PROBES, type ServedOptions, servedSampler } from './served';
 import { somePrompts } from './some-prompts';
 import type { Watchdog } from '../life/watchdog';
@@ -148,6 +150,7 @@ function loopContext(
     loss: resolveLoss(config.lossType, config.lossParams[config.lossType]),
     schedule: scheduleOf(config),
     memory,
+    ...(isEngineSampler(config) && { drift: new KernelDrift(model, warn ?? (() => undefined)) }),
     ranks: new Ranks(processes),
     lengths: new ExpectedLengths(),
     sampler: makeSampler({

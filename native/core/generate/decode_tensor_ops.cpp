@@ -58,10 +58,9 @@ class TensorDecodeOps final : public DecodeOps {
     if (part.prefill) return;
     const int32_t* positions = rows.positions.data() + part.begin;
     const int64_t longest = *std::max_element(positions, positions + part.count()) + 1;
-    part.view =
-        viewCache(rows.pages_NT.data() + part.begin, part.count(),
-                  KvCache::roundedPositions(longest), part.device.pages_NT.select(1, 0),
-                  part.device.positions_N, model_.dtype);
+    part.view = viewCache(rows.pages_NT.data() + part.begin, part.count(),
+                          KvCache::roundedPositions(longest), part.device.pages_NT.select(1, 0),
+                          part.device.positions_N, model_.dtype);
   }
 
   void norm(DecodePart& part, const at::Tensor& weight_D) const override {

@@ -91,9 +91,9 @@ int64_t GenerateRun::stepsUntilLook() const {
   return decoder_.rowsAreIndependent() && !waiting ? kStepsApart : 1;
 }
 
-// The rows of the next `steps` steps: the slots whose sequences have pages for them. They are sorted
-// by policy, and by what they share, so that a row finds in the processor's caches what the row
-// before it read.
+// The rows of the next `steps` steps: the slots whose sequences have pages for them. They are
+// sorted by policy, and by what they share, so that a row finds in the processor's caches what the
+// row before it read.
 void GenerateRun::chooseRows(int64_t steps) {
   const int64_t limit = pageLimit(group_.positions, sharedPositions_);
   slotOfRow_.clear();

@@ -1,5 +1,5 @@
-// Keys and values of tokens in `slots` pieces of `positions` each: a prompt each, or one page of the
-// sequences being decoded (kv_pages.h).
+// Keys and values of tokens in `slots` pieces of `positions` each: a prompt each, or one page of
+// the sequences being decoded (kv_pages.h).
 #pragma once
 
 #include "model/model.h"

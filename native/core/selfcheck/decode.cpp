@@ -44,8 +44,9 @@ struct Side {
   // [slots, J, positions, K]
   at::Tensor bySlot(const at::Tensor& cached) const {
     const int64_t J = cached.size(1), K = cached.size(3);
-    return cached.view({pages, kSlots, J, -1, K}).permute({1, 2, 0, 3, 4}).reshape(
-        {kSlots, J, kPositions, K});
+    return cached.view({pages, kSlots, J, -1, K})
+        .permute({1, 2, 0, 3, 4})
+        .reshape({kSlots, J, kPositions, K});
   }
 
   DecodePart part(int64_t rows) const {

@@ -10,7 +10,7 @@
 namespace acoer {
 namespace {
 
-constexpr int64_t kGuardBytes = 512;  // keeps the alignment of libtorch's memory
+constexpr int64_t kGuardBytes = 512;                     // keeps the alignment of libtorch's memory
 constexpr int64_t kGuardByte = 0xA5, kUnwritten = 0xFF;  // a NaN in every floating type
 constexpr uint64_t kSeed = 0xAC0E12;
 
@@ -35,7 +35,8 @@ Guarded::Guarded(at::IntArrayRef shape, at::ScalarType type, at::Device device) 
   tensor_ = bytes_.narrow(0, kGuardBytes, bytes).view(type).view(shape);
 }
 
-Guarded::Guarded(const at::Tensor& from) : Guarded(from.sizes(), from.scalar_type(), from.device()) {
+Guarded::Guarded(const at::Tensor& from)
+    : Guarded(from.sizes(), from.scalar_type(), from.device()) {
   tensor_.copy_(from);
 }
 

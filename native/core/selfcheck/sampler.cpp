@@ -1,4 +1,6 @@
 // From logits to tokens to the next step's input: the kernels against the CPU's sampler and a loop.
+#include "generate/sampler.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 #include <cstring>
 
 #include "base/philox.h"
-#include "generate/sampler.h"
 #include "selfcheck/figures.h"
 
 namespace acoer {
@@ -51,7 +52,8 @@ std::vector<uint32_t> seenBits(const std::vector<Row>& rows, int64_t vocab) {
   const auto words = static_cast<size_t>(cuda::seenWords(vocab));
   std::vector<uint32_t> bits(rows.size() * words, 0);
   for (size_t n = 0; n < rows.size(); ++n) {
-    for (const int32_t id : rows[n].seen) bits[n * words + static_cast<size_t>(id) / 32] |= 1U << id % 32;
+    for (const int32_t id : rows[n].seen)
+      bits[n * words + static_cast<size_t>(id) / 32] |= 1U << id % 32;
   }
   return bits;
 }
@@ -67,7 +69,8 @@ std::vector<Draw> nearbyDraws(const at::Tensor& logits_NV, const Row& row, size_
   for (const SamplingOptions& o : options) {
     for (const double step : {0.0, -kNear, kNear}) {
       const double uniform = std::clamp(uniformOf(n) + step, 0x1p-53, 1 - 0x1p-53);
-      rows.push_back({static_cast<int64_t>(n), &o, uniform, row.seen.empty() ? nullptr : &row.seen});
+      rows.push_back(
+          {static_cast<int64_t>(n), &o, uniform, row.seen.empty() ? nullptr : &row.seen});
     }
   }
   return drawTokens(logits_NV, rows);
@@ -102,9 +105,9 @@ void checkDraws(Figures& figures) {
   std::vector<uint32_t> seen = seenBits(rows, V);
   const Guarded given = guarded(samplerRows(rows), figures.device()),
                 seenMemory = guarded(seen, figures.device()),
-                blocks = guarded(std::vector<cuda::LogitBlock>(
-                                     N * static_cast<size_t>(cuda::logitBlocks(V))),
-                                 figures.device()),
+                blocks = guarded(
+                    std::vector<cuda::LogitBlock>(N * static_cast<size_t>(cuda::logitBlocks(V))),
+                    figures.device()),
                 tokens = guarded(std::vector<cuda::SampledToken>(N), figures.device());
   const cuda::SamplerArgs args{.logits_MV = logits_NV.const_data_ptr<float>(),
                                .rows_N = pointer<cuda::SamplerRow>(given),

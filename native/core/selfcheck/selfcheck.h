@@ -17,7 +17,7 @@ namespace acoer {
 struct KernelFigure {
   std::string kernel;  // such as "attention_bf16_128_g2"; "graph" for replayed steps
   KernelFamily family;
-  double error = 0;    // norm of the difference over norm of the reference, unless it is said else
+  double error = 0;  // norm of the difference over norm of the reference, unless it is said else
   double allowed = 0;
   std::string fault;  // what is wrong, to follow the kernel's name; empty: nothing
 };
@@ -30,9 +30,9 @@ struct CheckedKernels {
   at::ScalarType dtype = at::kFloat;
 };
 
-// Those of the family that the model uses. What a kernel or libtorch throws is a fault, unless memory
-// ran out. After an illegal access CUDA does nothing more in this process, so the first check of a
-// machine belongs into a process of its own.
+// Those of the family that the model uses. What a kernel or libtorch throws is a fault, unless
+// memory ran out. After an illegal access CUDA does nothing more in this process, so the first
+// check of a machine belongs into a process of its own.
 std::vector<KernelFigure> checkFamily(const CheckedKernels& checked, KernelFamily family);
 // All families; graphs only if the kernels that they start are right.
 std::vector<KernelFigure> checkKernels(const CheckedKernels& checked);

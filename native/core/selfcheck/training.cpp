@@ -34,12 +34,14 @@ void checkNorms(Figures& figures) {
     const at::Tensor residual = adds ? delta_TD : at::Tensor();
     const Guarded dx({kTokens, D}, figures.dtype(), figures.device());
     const at::Tensor exactDx = at::empty({kTokens, D}, at::device(figures.device()));
-    const NormInputs inputs{x_TD, rmsRotateByTensorOps(wide(x_TD), wide(weight_D), eps, {}).inverseRms,
-                            weight_D, {}, {}};
+    const NormInputs inputs{x_TD,
+                            rmsRotateByTensorOps(wide(x_TD), wide(weight_D), eps, {}).inverseRms,
+                            weight_D,
+                            {},
+                            {}};
     gpuRmsRotateBackward(&figures.kernels(), dy_TD, inputs, residual, dx.tensor());
-    rmsRotateBackward(nullptr, wide(dy_TD),
-                      {wide(x_TD), inputs.inverseRms, wide(weight_D), {}, {}}, wide(residual),
-                      exactDx);
+    rmsRotateBackward(nullptr, wide(dy_TD), {wide(x_TD), inputs.inverseRms, wide(weight_D), {}, {}},
+                      wide(residual), exactDx);
     figures.expectNear(dx, exactDx);
   }
 }
@@ -95,7 +97,8 @@ void checkHeads(Figures& figures, const HeadBlock& block) {
 
 void checkSwiglu(Figures& figures) {
   const int64_t F = figures.spec().intermediateSize;
-  const at::Tensor gateUp_T2F = figures.normal({kTokens, 2 * F}), dy_TF = figures.normal({kTokens, F});
+  const at::Tensor gateUp_T2F = figures.normal({kTokens, 2 * F}),
+                   dy_TF = figures.normal({kTokens, F});
   figures.begin(figures.typed("swiglu"));
   const Guarded act({kTokens, F}, figures.dtype(), figures.device());
   startSwiglu(figures.kernels(), gateUp_T2F, act.tensor());

@@ -138,8 +138,8 @@ ScoreResult runPass(const LayerPass& pass, double temperature, PassTape* tape,
   const Normed hidden =
       rmsRotate(kernels, last_ND, pass.weights.finalNorm_D, pass.model.spec.rmsNormEps);
   const HeadResult head =
-      headForward(kernels, hidden.y, pass.weights.head_VD, pass.layout.targets_N,
-                  temperature, tape && pass.policy->isLora(), cancel);
+      headForward(kernels, hidden.y, pass.weights.head_VD, pass.layout.targets_N, temperature,
+                  tape && pass.policy->isLora(), cancel);
   if (tape) {
     tape->last_ND = last_ND;
     tape->hidden = hidden;

@@ -43,8 +43,8 @@ struct RotateArgs {
   void* q_NHK;                 // may be qkv_NE itself, with its row length as the stride
   void* keys_SJLK;
   void* values_SJLK;
-  int64_t qStride;                  // elements from row to row of q
-  int32_t heads, kvHeads, headDim;  // H, J, K
+  int64_t qStride;                     // elements from row to row of q
+  int32_t heads, kvHeads, headDim;     // H, J, K
   int32_t pagesPerRow, pagePositions;  // T, L
   float eps;
 };

@@ -91,7 +91,7 @@ class GpuKernels {
 // The kernels in use: none where ACOER_KERNELS=aten or where they cannot be loaded.
 struct GpuKernelChoice {
   std::unique_ptr<const GpuKernels> kernels;
-  std::string reason;  // one sentence, when there are none
+  std::string reason;            // one sentence, when there are none
   std::filesystem::path file{};  // that they were loaded from
 };
 
