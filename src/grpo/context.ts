@@ -14,7 +14,7 @@ import type { ExpectedLengths } from './expected-lengths';
 import type { KernelDrift } from './kernel-drift';
 import { NOTHING_LEARNT, type LearntLimits, type MemoryLimits } from './memory';
 import type { DataOrder } from './order';
-import type { OpenBatch } from './sample';
+import type { InFlightGroup, OpenBatch } from './sample';
 import type { Schedule } from './schedule';
 import type { Watch } from './watch';
 
@@ -78,7 +78,10 @@ export interface UpdateContext extends Pick<
 }
 
 /** Updates that are made from one generated batch. */
-export function updatesPerGeneration({ stepsPerGeneration, numIterations }: Config): number {
+export function updatesPerGeneration({
+  stepsPerGeneration,
+  numIterations,
+}: Pick<Config, 'stepsPerGeneration' | 'numIterations'>): number {
   return stepsPerGeneration * numIterations;
 }
 
@@ -112,6 +115,8 @@ export interface LoopPosition {
   loop: LoopState;
   /** The generated batch with updates left to make; null: the next step generates. */
   open: OpenBatch | null;
+  /** With `groupsInFlight`: the groups that are not trained on yet, oldest first. */
+  inFlight: readonly InFlightGroup[];
 }
 
 /** The state before the first step. */
