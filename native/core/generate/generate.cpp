@@ -141,9 +141,9 @@ void GenerateRun::addRow(int64_t slot, DecodeRows& rows, std::vector<DrawRow>& d
   DrawRow draw;
   draw.logitsRow = std::ssize(draws);
   draw.options = &request.sampling;
-  draw.uniform = samplerUniform(
-      request.seed, sampleNumber(sequence),
-      static_cast<uint64_t>(request.firstToken) + sequence.out.ids.size());
+  draw.uniform =
+      samplerUniform(request.seed, sampleNumber(sequence),
+                     static_cast<uint64_t>(request.firstToken) + sequence.out.ids.size());
   draw.seen = sequence.seen ? &*sequence.seen : nullptr;
   draws.push_back(draw);
 }
