@@ -2,7 +2,7 @@
 import type { Config } from '../config';
 import { entropyThreshold } from '../losses';
 import { streamSeed } from '../base/rng';
-import { samplingSeed, type LoopState, type UpdateContext } from './context';
+import { samplingSeed, type KnownLogprobs, type LoopState, type UpdateContext } from './context';
 import { gatherWeights, isSharded } from '../ranks/shards';
 import { lossPass, type PassOptions, type SampleResult } from './loss';
 import { memoryError } from './memory';
@@ -120,8 +120,8 @@ function mergeResults(total: UpdateResult, shares: readonly ShareResults[]): voi
  * dropout.
  */
 export const trainerLogprobs =
-  ({ config }: Pick<UpdateContext, 'config'>, { results }: Pick<UpdateResult, 'results'>) =>
-  (sample: Sample): Float64Array | null => {
+  ({ config }: Pick<UpdateContext, 'config'>, { results }: Pick<UpdateResult, 'results'>): KnownLogprobs =>
+  (sample) => {
     const ofPass = config.loraDropout > 0 ? undefined : results.get(sample)?.logprobs;
     return sample.oldLogprobs ?? ofPass ?? null;
   };
