@@ -105,6 +105,10 @@ Request generate(const Info& info, const Fields& fields) {
   }
   args.options.maxSlots = fields.integer("maxSlots");
   args.options.kvBytes = fields.integer("kvBytes");
+  if (fields.has("completeGroups")) {
+    const std::vector<int32_t> complete = fields.int32s("completeGroups");
+    args.options.completeGroups.assign(complete.begin(), complete.end());
+  }
   const bool reports = !info[2].IsUndefined();
   if (reports) {
     if (!info[2].IsFunction()) fail(ErrorCode::kBadArgument, "onProgress must be a function");

@@ -169,10 +169,12 @@ HandledRequest readRequest(const Fields& fields) {
   return {.request = {.promptIds = fields.int32s("promptIds"),
                       .numSamples = fields.integer("numSamples"),
                       .firstSample = fields.integer("firstSample"),
+                      .firstToken = fields.integer("firstToken"),
                       .seed = fields.seed("seed"),
                       .maxNewTokens = fields.integer("maxNewTokens"),
                       .stopIds = fields.int32s("stopIds"),
-                      .sampling = readSampling(fields.object("sampling"))},
+                      .sampling = readSampling(fields.object("sampling")),
+                      .group = fields.integer("group")},
           .policy = readHandle(fields, "policy")};
 }
 

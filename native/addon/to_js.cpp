@@ -21,7 +21,8 @@ const char* dtypeName(at::ScalarType dtype) {
 
 const char* finishName(FinishReason finish) {
   if (finish == FinishReason::kStop) return "stop";
-  return finish == FinishReason::kLength ? "length" : "cancelled";
+  if (finish == FinishReason::kLength) return "length";
+  return finish == FinishReason::kPartial ? "partial" : "cancelled";
 }
 
 // A property's value; numbers become JavaScript's.

@@ -21,6 +21,7 @@ const BYTES = 'bytes';
 const COUNT = 'count';
 const NATS = 'nats per token';
 const CORRECTED = '`importanceSamplingCorrection`';
+const IN_FLIGHT = '`groupsInFlight`';
 const CLIPPING = 'all loss types except `cispo`, `sapo` and `vespo`';
 const EVALUATED = 'steps with an evaluation (`evalSteps`)';
 const HELD_OUT = 'evaluations of `acoer sft` (`evalExamples`)';
@@ -129,6 +130,12 @@ export const METRIC_GROUPS = {
       'Trained tokens (completions, in sequence modes) whose weight the bounds of the importance correction changed.',
       CORRECTED,
     ),
+    'sampling/staleness/mean': own(
+      'updates',
+      "Mean age of the trained completions' tokens: the updates between the policy that sampled a token and the one that trains on it first.",
+      IN_FLIGHT,
+    ),
+    'sampling/staleness/max': own('updates', 'Largest of these ages; at most `maxStaleness`.', IN_FLIGHT),
     'sampling/retries': own(
       COUNT,
       'Requests that the sampler had to make again.',

@@ -64,8 +64,11 @@ export interface Outside {
 }
 
 /** One sampled completion with its verdict. */
-export interface Rollout extends Thinking, Outside, Omit<GeneratedSequence, 'request' | 'entropies'> {
+export interface Rollout
+  extends Thinking, Outside, Omit<GeneratedSequence, 'request' | 'entropies' | 'finish'> {
   prompt: Prompt;
+  /** One that is to go on is no rollout yet. */
+  finish: Exclude<GeneratedSequence['finish'], 'partial'>;
   /** null: the sampler does not know them. */
   entropies: Float64Array | null;
   text: string;

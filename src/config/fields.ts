@@ -104,6 +104,12 @@ const rolloutFields = {
     'Number of updates whose completions are generated together, before the first of these updates.',
   ),
   numIterations: orElse(count(), 1).describe('mu: how many times each generated batch is trained on.'),
+  groupsInFlight: orNull(count(2)).describe(
+    'Groups that decode at the same time: a step ends when the groups it trains on are complete, and the next one goes on with the others under the new weights (docs/in-flight.md). null: a step samples its own groups, to the end.',
+  ),
+  maxStaleness: orElse(count(), 8).describe(
+    'With groupsInFlight: the most updates between the policy that sampled a token and the one that trains on it first.',
+  ),
   maxSlots: orNull(count()).describe('Maximum sequences decoded together; null: the engine decides.'),
   kvBytes: orNull(count()).describe(
     'Maximum size of the KV cache in bytes; null: a share of the memory that is free when a batch is generated, a quarter on a CPU and three quarters on a GPU.',
@@ -197,13 +203,13 @@ const lossFields = {
   ),
   useBiasCorrectionKl: flag(true).describe('Multiply the KL estimate by the importance ratio.'),
   importanceSamplingCorrection: orNull(z.enum(CORRECTION_MODES)).describe(
-    'Weight the policy loss by the probability ratio of trainer to sampler, per token or per completion. Ratios outside the bounds are clipped (truncate) or dropped from the loss (mask). null: no weighting. With servers as `sampler` the default is token_truncate.',
+    'Weight the policy loss by the probability ratio of trainer to sampler, per token or per completion. Ratios outside the bounds are clipped (truncate) or dropped from the loss (mask). null: no weighting. With servers as `sampler`, or groupsInFlight, the default is token_truncate.',
   ),
   importanceSamplingClipMin: orNull(positive()).describe(
     'Lower bound on the ratio of importanceSamplingCorrection; null: none.',
   ),
   importanceSamplingClipMax: orNull(positive(), 3).describe(
-    'Upper bound on the ratio of importanceSamplingCorrection; null: none. With servers as `sampler` the default is 2.',
+    'Upper bound on the ratio of importanceSamplingCorrection; null: none. With servers as `sampler`, or groupsInFlight, the default is 2.',
   ),
   topEntropyQuantile: orElse(z.number().gt(0).max(1), 1).describe(
     "Fraction of an update's tokens, those with the highest entropy, that enter the policy loss. Below 1, each update scores its completions once more.",

@@ -8,7 +8,7 @@ import { badConfig, problemsOf } from './problems';
 import { crossFieldProblems, type ConfigProblem } from './rules';
 import { trlHint } from './trl-names';
 import { isRecord, shownJson } from '../base/json';
-import { SERVED_DEFAULTS, servedBy } from './samplers';
+import { OFF_POLICY_DEFAULTS, servedBy } from './samplers';
 
 type Values = Record<string, unknown>;
 
@@ -146,5 +146,6 @@ export function resolveConfig(
     problems.push({ path: 'preset', message: `there is no preset ${shownJson(name)}${hint}` });
   }
   const merged = overlay({ ...base?.values }, values);
-  return check(servedBy(merged) === null ? merged : { ...SERVED_DEFAULTS, ...merged }, problems);
+  const onPolicy = servedBy(merged) === null && (merged['groupsInFlight'] ?? null) === null;
+  return check(onPolicy ? merged : { ...OFF_POLICY_DEFAULTS, ...merged }, problems);
 }

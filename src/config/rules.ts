@@ -4,6 +4,8 @@ import { findLoss } from '../losses/registry';
 import { patternProblem } from './pattern';
 import { grouped } from '../base/text';
 import { problemsOf } from './problems';
+import { IN_FLIGHT_FAULTS } from './in-flight';
+import { MOST_COMPLETIONS } from './limits';
 import { SERVED_FAULTS } from './samplers';
 import type { Config } from './fields';
 
@@ -28,9 +30,6 @@ const rulesOf = <Settings>(faults: Faults<Settings>): Rule<Settings>[] =>
 
 /** The fields that every kind of run has rules about. */
 export type CommonSettings = Pick<Config, 'promptTemplate' | 'targetModules' | 'full' | 'adapter' | 'dtype'>;
-
-/** More completions than this at a time no machine holds: each is some kilobytes of ids, log-probs and text. */
-export const MOST_COMPLETIONS = 1_000_000;
 
 const commonRules = rulesOf<CommonSettings>({
   promptTemplate: (c) =>
@@ -151,6 +150,7 @@ const rules: readonly Rule[] = [
         : null,
   }),
   ...rulesOf<Config>(SERVED_FAULTS),
+  ...rulesOf<Config>(IN_FLIGHT_FAULTS),
 ];
 
 const problemsUnder = <Settings>(all: readonly Rule<Settings>[], config: Settings): ConfigProblem[] =>

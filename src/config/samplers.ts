@@ -28,10 +28,10 @@ export const servedBy = ({ sampler }: { sampler?: unknown }): VllmSetting | null
   isRecord(sampler) && sampler['type'] === 'vllm' ? (sampler as VllmSetting) : null;
 
 /**
- * Defaults of a run whose completions servers sample. Their log-probs are not quite the trainer's, and where an answer
- * is long the small differences of its tokens add up: ratios are taken token by token.
+ * Defaults of a run whose completions servers sample, or earlier weights, too. Their log-probs are not quite the
+ * trainer's, and where an answer is long the small differences of its tokens add up: ratios are taken token by token.
  */
-export const SERVED_DEFAULTS = {
+export const OFF_POLICY_DEFAULTS = {
   importanceSamplingCorrection: 'token_truncate',
   importanceSamplingClipMax: 2,
 } as const;

@@ -221,6 +221,8 @@ export interface NativeEngine {
       requests: NativeGenerateRequest[];
       maxSlots: number;
       kvBytes: number;
+      /** Absent: every sequence is decoded to its end. */
+      completeGroups?: Int32Array;
       job: number;
       /** Milliseconds between two calls of `onProgress`; read only with it. */
       progressEveryMs?: number;

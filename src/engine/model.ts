@@ -69,7 +69,7 @@ export class NativeModel extends NativeObject implements Model {
   ): Promise<GenerateResult> {
     needRequests(requests);
     needOptions(given, 'generate', GENERATE_OPTIONS);
-    const { maxSlots = DEFAULT_SLOTS, kvBytes = 0, collect: kept = true, ...rest } = given;
+    const { maxSlots = DEFAULT_SLOTS, kvBytes = 0, collect: kept = true, completeGroups, ...rest } = given;
     const { onSequence, onProgress, progressEveryMs = PROGRESS_EVERY_MS, ...options } = rest;
     const { model } = this.info;
     const sequences: GeneratedSequence[] = [];
@@ -92,7 +92,15 @@ export class NativeModel extends NativeObject implements Model {
       const stats = await this.calls.run((native, job) => {
         const complete = requests.map((request) => this.request(request));
         return native.generate(
-          { model, requests: complete, maxSlots, kvBytes, job, progressEveryMs },
+          {
+            model,
+            requests: complete,
+            maxSlots,
+            kvBytes,
+            job,
+            progressEveryMs,
+            ...(completeGroups && { completeGroups }),
+          },
           remembering(collect),
           onProgress && remembering(onProgress),
         );
@@ -125,11 +133,13 @@ export class NativeModel extends NativeObject implements Model {
   }
 
   private request(request: GenerateRequest): NativeGenerateRequest {
-    const { numSamples = 1, firstSample = 0, sampling, policy, ...rest } = request;
+    const { numSamples = 1, firstSample = 0, firstToken = 0, group = 0, sampling, policy, ...rest } = request;
     return {
       ...rest,
       numSamples,
       firstSample,
+      firstToken,
+      group,
       sampling: { ...SAMPLING_DEFAULTS, ...sampling },
       policy: policyHandle(policy, this),
     };

@@ -36,6 +36,7 @@ export const FORWARD_OPTIONS: OptionNames<ForwardOptions> = {
 export const GENERATE_OPTIONS: OptionNames<GenerateCallOptions> = {
   maxSlots: true,
   kvBytes: true,
+  completeGroups: true,
   collect: true,
   onSequence: true,
   onProgress: true,
@@ -72,9 +73,11 @@ const REQUEST_FIELDS: OptionNames<GenerateRequest> = {
   promptIds: true,
   numSamples: true,
   firstSample: true,
+  firstToken: true,
   seed: true,
   maxNewTokens: true,
   stopIds: true,
+  group: true,
   sampling: true,
   policy: true,
 };

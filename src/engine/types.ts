@@ -64,7 +64,8 @@ export interface GeneratedSequence {
   ids: Int32Array;
   logprobs: Float64Array;
   entropies: Float64Array;
-  finish: 'stop' | 'length' | 'cancelled';
+  /** `partial`: the call ended before, because enough groups were complete (`completeGroups`). */
+  finish: 'stop' | 'length' | 'cancelled' | 'partial';
 }
 
 export interface GenerateStats {
@@ -175,9 +176,13 @@ export interface GenerateRequest {
   /** Defaults: 1 sample from sample number 0, temperature 1 with no filter, the base model. */
   numSamples?: number;
   firstSample?: number;
+  /** Tokens that an earlier call drew; they end `promptIds`, and draws go on from there. Default 0. */
+  firstToken?: number;
   seed: bigint;
   maxNewTokens: number;
   stopIds: Int32Array;
+  /** To which its samples belong, for `completeGroups`. Default 0. */
+  group?: number;
   sampling?: Partial<SamplingOptions>;
   policy?: Policy | null;
 }
@@ -190,6 +195,12 @@ export const PROGRESS_EVERY_MS = 250;
 export interface GenerateCallOptions extends CallOptions {
   maxSlots?: number;
   kvBytes?: number;
+  /**
+   * The call ends when, for every i, at least `completeGroups[i]` of the groups 0 to i are complete; one without
+   * requests is from the start. What is unfinished then comes with the finish `partial` and the tokens so far. Default:
+   * the call ends when every sequence has.
+   */
+  completeGroups?: Int32Array;
   /** false: sequences go to `onSequence` alone, and none are kept and returned. Default true. */
   collect?: boolean;
   /** Called for each sequence when it ends. */

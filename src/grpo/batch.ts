@@ -2,14 +2,23 @@
 import type { Group } from '../base/types';
 import { abortable } from '../base/abortable';
 import { batchAdvantages, type BatchAdvantages } from './advantages';
-import { samplingSeed, type StepContext, type LoopState } from './context';
+import { samplingSeed, type LoopPosition, type LoopState, type StepContext } from './context';
 import { sampleTokens } from '../base/packing';
+import { continueGroups, type Staleness } from './in-flight';
 import { checkAdvantages } from './non-finite';
 import { nextPrompts } from './prompts';
+import { groupsPerBatch } from '../base/queue';
 import { observeBatch, scoreBatch } from './rewards';
 import { sampleGroups, type SampledShare } from './rollouts';
 import { addLogprobs } from './score';
-import { isGraded, isTruncated, unrewarded, type BatchRewards, type Sample } from './sample';
+import {
+  isGraded,
+  isTruncated,
+  unrewarded,
+  type BatchRewards,
+  type InFlightGroup,
+  type Sample,
+} from './sample';
 import { withPressure } from './same-verdict';
 
 export interface GenerationBatch {
@@ -19,6 +28,10 @@ export interface GenerationBatch {
   advantages: BatchAdvantages;
   /** What each rank has sampled. */
   shares: readonly SampledShare[];
+  /** null: the weights that are trained have sampled all of it. */
+  staleness: Staleness | null;
+  /** Groups that later batches are made of. */
+  inFlight: readonly InFlightGroup[];
   /** Unmasked completion tokens. */
   tokens: number;
   /** The loop's state after the batch; `step` is still the one before it. */
@@ -26,17 +39,36 @@ export interface GenerationBatch {
   timesMs: { generate: number; reward: number; score: number };
 }
 
+type SampledBatch = Pick<GenerationBatch, 'groups' | 'shares' | 'staleness' | 'inFlight'> & {
+  cursor: number;
+};
+
+async function sampleBatch(
+  context: StepContext,
+  { loop, inFlight }: Omit<LoopPosition, 'open'>,
+): Promise<SampledBatch> {
+  const { config, watch } = context;
+  if (config.groupsInFlight !== null)
+    return watch.phase('generate', () => continueGroups(context, loop, inFlight));
+  const wanted = groupsPerBatch(config);
+  const { prompts, cursor } = await watch.phase('generate', () => nextPrompts(context, loop.cursor, wanted));
+  const seed = samplingSeed(config, loop.eased);
+  const sampled = await watch.phase('generate', () => sampleGroups(context, prompts, seed));
+  return { ...sampled, staleness: null, inFlight: [], cursor };
+}
+
 /**
- * Generates, grades and scores the batch that follows `state`, and advances the rewards' states by it.
+ * Generates, grades and scores the batch that follows `position`, and advances the rewards' states by it.
  * @throws NonFiniteError when logits, an advantage or a log-prob is not finite
  */
-export async function makeGenerationBatch(context: StepContext, state: LoopState): Promise<GenerationBatch> {
+export async function makeGenerationBatch(
+  context: StepContext,
+  position: Omit<LoopPosition, 'open'>,
+): Promise<GenerationBatch> {
   const { config, watch, ranks } = context;
+  const { loop: state } = position;
   const started = performance.now();
-  const wanted = config.promptsPerStep * config.stepsPerGeneration;
-  const { prompts, cursor } = await watch.phase('generate', () => nextPrompts(context, state.cursor, wanted));
-  const seed = samplingSeed(config, state.eased);
-  const { groups, shares } = await watch.phase('generate', () => sampleGroups(context, prompts, seed));
+  const { groups, shares, staleness, inFlight, cursor } = await sampleBatch(context, position);
   const generated = performance.now();
   const maxLength = config.maxCompletionLength;
   const { formatWeight, rewardTimeoutMs: timeoutMs } = config;
@@ -65,7 +97,8 @@ export async function makeGenerationBatch(context: StepContext, state: LoopState
     score: performance.now() - rewarded,
   };
   const next = { ...state, cursor, numTokens, rewardStates };
-  return { groups, samples, rewards, advantages, shares, tokens, state: next, timesMs };
+  const sampled = { groups, shares, staleness, inFlight };
+  return { ...sampled, samples, rewards, advantages, tokens, state: next, timesMs };
 }
 
 function makeSamples(

@@ -13,7 +13,7 @@ import { streamSeed } from '../base/rng';
 import type { ExpectedLengths } from './expected-lengths';
 import { NOTHING_LEARNT, type LearntLimits, type MemoryLimits } from './memory';
 import type { DataOrder } from './order';
-import type { OpenBatch, Sample } from './sample';
+import type { InFlightGroup, OpenBatch, Sample } from './sample';
 import type { Schedule } from './schedule';
 import type { Watch } from './watch';
 
@@ -94,7 +94,10 @@ export interface UpdateContext extends Pick<
 }
 
 /** Updates that are made from one generated batch. */
-export function updatesPerGeneration({ stepsPerGeneration, numIterations }: Config): number {
+export function updatesPerGeneration({
+  stepsPerGeneration,
+  numIterations,
+}: Pick<Config, 'stepsPerGeneration' | 'numIterations'>): number {
   return stepsPerGeneration * numIterations;
 }
 
@@ -128,6 +131,8 @@ export interface LoopPosition {
   loop: LoopState;
   /** The generated batch with updates left to make; null: the next step generates. */
   open: OpenBatch | null;
+  /** With `groupsInFlight`: the groups that are not trained on yet, oldest first. */
+  inFlight: readonly InFlightGroup[];
 }
 
 /** The state before the first step. */

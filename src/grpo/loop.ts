@@ -35,7 +35,7 @@ async function settle({ ranks, memory }: StepContext): Promise<number[]> {
 /** The next update from `batch`. @param generated the same batch, if this step generated it */
 async function updateStep(
   context: StepContext,
-  { loop: state }: LoopPosition,
+  { loop: state, inFlight: before }: LoopPosition,
   batch: OpenBatch,
   generated: GenerationBatch | null,
 ): Promise<LoopStep> {
@@ -55,7 +55,7 @@ async function updateStep(
   const updatesDone = batch.updatesDone + 1;
   const open = updatesDone < updatesPerGeneration(context.config) ? { ...batch, updatesDone } : null;
   const next = { ...(generated?.state ?? state), step: index, refused, memory: context.memory.state() };
-  const position = { loop: next, open };
+  const position = { loop: next, open, inFlight: generated?.inFlight ?? before };
   return { index, metrics, generated, refusal, position };
 }
 
@@ -66,9 +66,9 @@ async function nextStep(context: StepContext, position: LoopPosition): Promise<L
   const started = performance.now();
   let generated: GenerationBatch;
   try {
-    generated = await makeGenerationBatch(context, position.loop);
+    generated = await makeGenerationBatch(context, position);
   } catch (error) {
-    return refusedGeneration(error, context, position.loop, performance.now() - started);
+    return refusedGeneration(error, context, position, performance.now() - started);
   }
   return updateStep(context, position, opened(context, generated), generated);
 }
@@ -98,7 +98,7 @@ export async function* trainSteps(
   let failure: unknown;
   try {
     const loop = await ranks.fromFirst('starting', () => Promise.resolve(start.loop));
-    yield* stepsFrom({ ...context, ...control }, { loop, open: start.open });
+    yield* stepsFrom({ ...context, ...control }, { ...start, loop });
   } catch (error) {
     failure = error;
     throw error;

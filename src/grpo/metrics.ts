@@ -143,6 +143,12 @@ function addOwn(
   );
 }
 
+/** Nothing without groups in flight. */
+const stalenessMetrics = ({ staleness }: GenerationBatch): KnownMetrics =>
+  staleness === null
+    ? {}
+    : { 'sampling/staleness/mean': staleness.mean, 'sampling/staleness/max': staleness.max };
+
 /** Metrics of the generated batch, NaN where there was nothing to measure; every update made from it repeats them. */
 export function generationMetrics(context: LoopContext, batch: GenerationBatch): StepMetrics {
   const rollouts = batch.groups.flatMap((group) => group.rollouts);
@@ -153,6 +159,7 @@ export function generationMetrics(context: LoopContext, batch: GenerationBatch):
     ...rewardMetrics(batch),
     ...accuracyMetrics(batch, rollouts),
     ...groupMetrics(batch),
+    ...stalenessMetrics(batch),
   };
   // A user's reward chooses its own names.
   const metrics: StepMetrics = known;

@@ -91,13 +91,13 @@ export function generationError(
   if (errorCode(error) !== 'NOT_FINITE') return error;
   const { request, sample, token } = error as Partial<SamplerPlace>;
   const prompt = request === undefined ? undefined : prompts[request];
-  const { firstSample = 0 } = requests[request ?? NaN] ?? {};
+  const { firstSample = 0, firstToken = 0 } = requests[request ?? NaN] ?? {};
   const found: NonFinite = {
     phase: 'generate',
     what: "the sampler's logits",
     promptIndex: prompt?.promptIndex ?? null,
     sample: sample === undefined ? null : firstSample + sample,
-    token: token ?? null,
+    token: token === undefined ? null : firstToken + token,
   };
   const evidence = {
     samples: endedSamples(ended, prompts),

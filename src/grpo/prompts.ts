@@ -10,6 +10,15 @@ export type PromptContext = Pick<
   'config' | 'dataset' | 'order' | 'tokenizer' | 'promptLimit' | 'skippedRows' | 'signal' | 'watch'
 >;
 
+/** The prompt at a position of the data order, however long it is. */
+export function promptAt(
+  { config: { promptTemplate, enableThinking }, dataset, order, tokenizer }: PromptContext,
+  position: number,
+): Prompt {
+  const problem = dataset.get(order.rowAt(position));
+  return renderPrompt(tokenizer, problem, position, { promptTemplate, enableThinking });
+}
+
 /**
  * The next `count` prompts from position `cursor` of the data order, and the position after them. Prompts of
  * more than `promptLimit` tokens are skipped; rows known to have such prompts are not even rendered. Yields
@@ -20,8 +29,7 @@ export async function nextPrompts(
   cursor: number,
   count: number,
 ): Promise<{ prompts: Prompt[]; cursor: number }> {
-  const { config, dataset, order, tokenizer, promptLimit, skippedRows, signal, watch } = context;
-  const { promptTemplate, enableThinking } = config;
+  const { dataset, order, promptLimit, skippedRows, signal, watch } = context;
   const prompts: Prompt[] = [];
   const pace = new Pace();
   let position = cursor;
@@ -35,7 +43,7 @@ export async function nextPrompts(
     await pace.turn();
     signal?.throwIfAborted();
     watch.progress();
-    const prompt = renderPrompt(tokenizer, dataset.get(row), position, { promptTemplate, enableThinking });
+    const prompt = promptAt(context, position);
     if (prompt.ids.length <= promptLimit) prompts.push(prompt);
     else skippedRows.add(row);
   }

@@ -1,6 +1,7 @@
 /** Samples a batch of groups. Each completion is graded when it ends, while the others are still decoding. */
 import { isPromise, type Work } from '../base/deadline';
 import { AcoerError, errorCode } from '../base/errors';
+import type { Config } from '../config';
 import type { GenerateRequest } from '../engine/types';
 import type { Judgement } from '../judges';
 import { streamSeed } from '../base/rng';
@@ -19,8 +20,8 @@ import { abortable } from '../base/abortable';
 import type { StepContext } from './context';
 import { dealtByLength, type Samples } from '../base/dealing';
 import { memoryError } from './memory';
-import { generationError, onEveryRank } from './non-finite';
-import { completionName } from './sample';
+import { generationError, onEveryRank, type Ended as EndedSequence } from './non-finite';
+import { completionName, type SampledPrompt } from './sample';
 import { head, type Watch } from './watch';
 
 /** What a rank has sampled. */
@@ -64,7 +65,7 @@ function samplePrompts(
   }));
 }
 
-function sampleSettings({ config, tokenizer, signal }: StepContext): SampleSettings {
+export function sampleSettings({ config, tokenizer, signal }: StepContext): SampleSettings {
   const { temperature, topK, topP, minP, repetitionPenalty, kvBytes } = config;
   return {
     sampling: { temperature, topK, topP, minP, repetitionPenalty },
@@ -74,8 +75,17 @@ function sampleSettings({ config, tokenizer, signal }: StepContext): SampleSetti
   };
 }
 
+/** Tells the watchdog and the caller of the loop how far the sampler is. */
+export const following =
+  (watch: Watch, tracker: DecodeTracker, tell: () => void) =>
+  (progress: SampleProgress): void => {
+    if (!tracker.report(progress)) return;
+    watch.progress();
+    tell();
+  };
+
 /** Judged at once, while the engine's own thread keeps decoding; a promise if the judge is a user's. */
-function toRollout(
+export function toRollout(
   { grade, watch }: StepContext,
   prompt: Prompt,
   { prompt: _, ...completion }: Completion,
@@ -84,7 +94,8 @@ function toRollout(
   const { problem, thinkOpened } = prompt;
   const note = () => `grading ${completionName(prompt, sample)}: ${head(text)}`;
   const judged = watch.during('grade', note, () => grade({ ...completion, thinkOpened }, problem));
-  const made = (judgement: Judgement) => ({ ...completion, totalTokens: ids.length, ...judgement });
+  const finish = completion.finish as Rollout['finish'];
+  const made = (judgement: Judgement) => ({ ...completion, finish, totalTokens: ids.length, ...judgement });
   return isPromise(judged) ? judged.then(made) : made(judged);
 }
 
@@ -151,18 +162,16 @@ class Ended {
   }
 }
 
-/** What sampling `parts` has failed with, with what is needed to make the failure again. */
-function samplingError(
+/** What sampling has failed with, with what is needed to make the failure again. */
+export function samplingError(
   error: unknown,
-  { config }: StepContext,
-  parts: readonly Part[],
+  config: Config,
+  prompts: readonly SampledPrompt[],
   requests: readonly GenerateRequest[],
-  ended: Ended,
+  ended: readonly EndedSequence[],
 ): unknown {
   if (errorCode(error) === 'OUT_OF_MEMORY') return memoryError(error, 'rollout', config);
-  const sampled = ended.all.map(({ part, rollout }) => ({ ...rollout, request: part }));
-  const places = parts.map(({ prompt: { index, ids } }) => ({ promptIndex: index, promptIds: ids }));
-  return generationError(error, places, requests, sampled);
+  return generationError(error, prompts, requests, ended);
 }
 
 /** The completions of this rank. */
@@ -177,13 +186,8 @@ async function sampleParts(
   const tracker = new DecodeTracker();
   tracker.begin(parts.map(({ prompt }) => prompt));
   const tell = () => onDecoded?.({ done: ended.done, total: ended.total, ...tracker.decoding });
-  const onProgress = (progress: SampleProgress) => {
-    if (!tracker.report(progress)) return;
-    watch.progress();
-    tell();
-  };
   const asked = samplePrompts(context, parts, seed);
-  const settings = { ...sampleSettings(context), onProgress };
+  const settings = { ...sampleSettings(context), onProgress: following(watch, tracker, tell) };
   await follow(sampler, policy.version, signal);
   const judging: Promise<void>[] = [];
   const onCompletion = (completion: Completion) => {
@@ -205,7 +209,9 @@ async function sampleParts(
   const { newTokens, retries } = await sampleChecked(sampler, asked, settings, border, onCompletion).catch(
     (error: unknown) => {
       const requests = asked.map((prompt) => requestOf(prompt, settings, policy));
-      throw samplingError(error, context, parts, requests, ended);
+      const places = parts.map(({ prompt: { index, ids } }) => ({ promptIndex: index, promptIds: ids }));
+      const sampled = ended.all.map(({ part, rollout }) => ({ ...rollout, request: part }));
+      throw samplingError(error, context.config, places, requests, sampled);
     },
   );
   await abortable(Promise.all(judging), signal);

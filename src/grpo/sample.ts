@@ -89,3 +89,28 @@ export const isGraded = ({ rollouts }: GroupOutline) =>
 
 /** Cut off by the length limit: its last token is not a stop token. */
 export const isTruncated = ({ finish }: Pick<Rollout, 'finish'>) => finish !== 'stop';
+
+/** A completion as far as it is sampled. */
+export interface InFlightSample {
+  ids: Int32Array;
+  /** [T] the sampler's. */
+  logprobs: Float64Array;
+  /** [T] the sampler's. */
+  entropies: Float64Array;
+  /** [T] the policy that made each token, as its number of updates. */
+  versions: Int32Array;
+  /** `partial`: it goes on in the next generation. */
+  finish: 'stop' | 'length' | 'partial';
+}
+
+/** A group whose completions are being sampled, or that waits to be trained on. */
+export interface InFlightGroup {
+  /** Position of its prompt in the data order. */
+  promptIndex: number;
+  /** The number of updates when it began: no token is older. */
+  begun: number;
+  /** Its place in the order of completion; null: not all of its completions have ended. */
+  completed: number | null;
+  /** By number; one that has no tokens has not begun. */
+  samples: readonly InFlightSample[];
+}

@@ -2,10 +2,11 @@
 import type { KnownMetrics } from '../base/metric-names';
 import type { StepMetrics } from '../base/types';
 import type { GenerationBatch } from './batch';
-import type { LoopPosition, LoopState, StepContext } from './context';
+import type { LoopPosition, StepContext } from './context';
 import { memoryMetrics } from './metrics';
 import { NonFiniteError, type Evidence, type NonFinite } from './non-finite';
 import { nextPrompts } from './prompts';
+import { groupsPerBatch, groupsToBegin } from '../base/queue';
 import type { OpenBatch } from './sample';
 import { scheduleFactor } from './schedule';
 import type { UpdateResult } from './update';
@@ -39,20 +40,23 @@ export function refusedUpdate(batch: OpenBatch, slice: number, result: UpdateRes
 }
 
 /**
- * The step for which no batch could be made. Skipping it also skips its prompts; the rewards' states and
- * token counts stay as they were.
+ * The step for which no batch could be made. Skipping it also skips its prompts, and all groups in flight; the rewards'
+ * states and token counts stay as they were.
  * @throws `error` itself unless it says that something was not finite
  */
 export async function refusedGeneration(
   error: unknown,
   context: StepContext,
-  state: LoopState,
+  { loop: state, inFlight }: LoopPosition,
   elapsedMs: number,
 ): Promise<LoopStep> {
   if (!(error instanceof NonFiniteError)) throw error;
   const { found, evidence } = error;
   const { config, schedule, engine, order, watch } = context;
-  const wanted = config.promptsPerStep * config.stepsPerGeneration;
+  const wanted =
+    config.groupsInFlight === null
+      ? groupsPerBatch(config)
+      : groupsToBegin(config, state.step, inFlight.length);
   const { cursor } = await watch.phase('generate', () => nextPrompts(context, state.cursor, wanted));
   const index = state.step + 1;
   const metrics: KnownMetrics = {
@@ -65,7 +69,8 @@ export async function refusedGeneration(
     ...memoryMetrics(await engine.memory()),
   };
   const batch = { samples: evidence.samples, tokens: 0, metrics: {}, updatesDone: 0 };
-  const position = { loop: { ...state, step: index, cursor, refused: state.refused + 1 }, open: null };
+  const loop = { ...state, step: index, cursor, refused: state.refused + 1 };
+  const position = { loop, open: null, inFlight: [] };
   const refusal = { found, batch, evidence, update: null };
   return { index, metrics, generated: null, refusal, position };
 }

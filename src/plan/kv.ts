@@ -48,24 +48,27 @@ export interface KvPlan {
 export function planKv(
   shape: ModelShape,
   { bytesPerElement, kind }: { bytesPerElement: number; kind: DeviceKind },
-  work: Pick<PlannedWork, 'promptTokens' | 'maxNewTokens' | 'prompts' | 'group' | 'maxSlots'>,
+  work: Pick<
+    PlannedWork,
+    'promptTokens' | 'maxNewTokens' | 'promptsInFlight' | 'prefillTokens' | 'group' | 'maxSlots'
+  >,
   budgetBytes: number,
 ): KvPlan {
   const bytesPerToken = kvBytesPerToken(shape, bytesPerElement);
   const longest = rounded(work.promptTokens + work.maxNewTokens - 1);
-  const prompt = rounded(work.promptTokens - 1);
+  const prompt = rounded(work.prefillTokens - 1);
   const budget = Math.floor(budgetBytes / bytesPerToken);
   const pagePositions = Math.min(longest, PAGE_POSITIONS[kind]);
   const fullPages = Math.ceil(longest / pagePositions);
   const full = fullPages * pagePositions;
-  const wanted = Math.min(work.maxSlots, work.prompts * work.group);
+  const wanted = Math.min(work.maxSlots, work.promptsInFlight * work.group);
   // A prompt is prefilled together with others if its first sample would get a slot.
   const together = Math.min(
-    work.prompts,
+    work.promptsInFlight,
     Math.max(1, Math.floor(PREFILL_TOKENS / work.promptTokens)),
     Math.ceil(work.maxSlots / work.group),
   );
-  const mostHeld = together * prompt;
+  const mostHeld = Math.max(prompt, together * rounded(work.promptTokens - 1));
   const share = Math.min(PREFILL_TOKENS, Math.floor(budget / PROMPT_SHARE), budget - full);
   const held = Math.max(prompt, Math.min(mostHeld, kind === 'cuda' ? share : budget - full));
   const pages = Math.max(0, Math.floor((budget - held) / pagePositions));

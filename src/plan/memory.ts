@@ -324,7 +324,10 @@ export function planMemory(input: MemoryInput): MemoryPlan {
     planKv(model.shape, { bytesPerElement: BYTES_PER_ELEMENT[dtype], kind }, wanted, budget);
   const kv = work.served ? null : kvOf(work);
   const { evalProblems: prompts, evalMaxNewTokens: maxNewTokens } = work;
-  const evaluationKv = prompts === 0 ? null : kvOf({ ...work, prompts, group: 1, maxNewTokens });
+  const evaluationKv =
+    prompts === 0
+      ? null
+      : kvOf({ ...work, promptsInFlight: prompts, prefillTokens: work.promptTokens, group: 1, maxNewTokens });
   const update = largestMicroBatch(work, work.updateSequences, work.fullestUpdateTokens);
   const batch = largestMicroBatch(work, work.prompts * work.group, work.fullestBatchTokens);
   const sampling = {

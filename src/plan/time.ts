@@ -1,7 +1,7 @@
 /** Time of a step by phase, and of a run: what must be read and multiplied, over the device's rates. */
 import type { Config } from '../config';
 import { packByTokens } from '../base/packing';
-import { maximum, mean, minimum, sum } from '../base/statistics';
+import { maximum, mean, sum } from '../base/statistics';
 import {
   BYTES_PER_ELEMENT,
   decodeStepWork,
@@ -17,6 +17,7 @@ import {
   type TrainSequence,
   type Work,
 } from './cost';
+import { decodeSeconds, inFlightSeconds, type BatchSeconds, type DecodeClock } from './decode-time';
 import type { PlanDevice } from './devices';
 import {
   gpuDecodeStepSeconds,
@@ -26,8 +27,7 @@ import {
   type PassSeconds,
 } from './gpu-time';
 import { dealtByLength, dealtOf } from '../base/dealing';
-import { PageAdmission, type KvPlan } from './kv';
-import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
+import { drawLengths, drawnPart, type DrawnPart, type LengthTrajectory } from './lengths';
 import { trainedParameters } from './workload';
 import { keptLayers, type MemoryInput, type MemoryPlan } from './memory';
 
@@ -85,12 +85,10 @@ const drawsOf = (sequences: number): number =>
 export const stepTotal = (step: StepSeconds): number => sum(STEP_PHASES.map((name) => step[name]));
 
 /** How long each kind of work takes: at the device's rates, or as the engine is expected to do it. */
-interface Clock {
-  decodeStep: (contextLengths: readonly number[]) => number;
+interface Clock extends DecodeClock {
   /** Forward and backward; `recomputation` comes on top if activations are not kept. */
   pass: (sequences: readonly TrainSequence[]) => PassSeconds;
   score: (sequences: readonly TrainSequence[]) => number;
-  prefill: (promptTokens: number) => number;
   optimizer: (parameters: number) => number;
 }
 
@@ -180,44 +178,6 @@ function trainingSeconds(input: TimeInput, sequences: readonly TrainSequence[], 
   return seconds;
 }
 
-/** Completions that end between two points at which the work can be interrupted. */
-const PER_TURN = 64;
-
-/**
- * Seconds to decode completions of these lengths in the slots and pages of a cache, which they enter in order as
- * those become free. Between two ends the same sequences decode, and that stretch takes its number of steps times the
- * time of its middle step. Yields between pieces of the work.
- * @param stepSeconds of one decode step of sequences that see so many tokens
- */
-function* decodeSeconds(
-  { work }: TimeInput,
-  lengths: readonly number[],
-  kv: KvPlan,
-  stepSeconds: Clock['decodeStep'],
-): Generator<void, number> {
-  const admission = new PageAdmission(kv);
-  const waiting = [...lengths].reverse();
-  let live: { done: number; left: number }[] = [];
-  let seconds = 0;
-  for (let stretch = 1; ; stretch++) {
-    if (stretch % PER_TURN === 0) yield;
-    const positions = live.map(({ done }) => work.promptTokens + done);
-    while (waiting.length > 0 && admission.admits(positions, work.promptTokens)) {
-      live.push({ done: 0, left: waiting.pop()! });
-      positions.push(work.promptTokens);
-    }
-    if (live.length === 0) return seconds;
-    const steps = minimum(live.map((sequence) => sequence.left));
-    const contexts = live.map((sequence) => work.promptTokens + sequence.done + steps / 2);
-    seconds += steps * stepSeconds(contexts);
-    live = live.map(({ done, left }) => ({ done: done + steps, left: left - steps }));
-    for (const { done, left } of live) {
-      if (left === 0) admission.ended(work.promptTokens + done);
-    }
-    live = live.filter((sequence) => sequence.left > 0);
-  }
-}
-
 /** Of the completions of groups of `group`, those of the rank that samples the longest one, in its order. */
 function slowestShare(ranks: number, lengths: readonly number[], group: number): readonly number[] {
   if (ranks === 1) return lengths;
@@ -239,23 +199,22 @@ interface DrawnStep {
 
 /**
  * Seconds of one update (`promptsPerStep` groups). Several ranks share it; what they send each other is not counted.
+ * @param continued what sampling takes with groups in flight, which the lengths of one update do not tell
  */
 function* stepSeconds(
   input: TimeInput,
   { all, sampled, scale }: DrawnStep,
   clock: Clock,
+  continued: BatchSeconds | null,
 ): Generator<void, StepSeconds> {
-  const { config, model, work, memory, ranks } = input;
+  const { config, model, work, ranks } = input;
   const sequences = all.map((length) => ({
     tokens: work.promptTokens + length,
     completionTokens: length,
   }));
   const training = trainingSeconds(input, sequences, clock);
   yield;
-  const { kv } = memory;
-  // What servers need is not known here.
-  const decode = kv === null ? 0 : yield* decodeSeconds(input, sampled, kv, clock.decodeStep);
-  const prefill = kv === null ? 0 : work.prompts * clock.prefill(work.promptTokens);
+  const { decode, prefill } = continued ?? (yield* ownSeconds(input, sampled, clock));
   const trained = trainedParameters(model.shape, work);
   // A batch is generated and scored once for `numIterations` passes over it.
   const share = 1 / config.numIterations;
@@ -271,6 +230,39 @@ function* stepSeconds(
   };
 }
 
+/** Sampling of an update's own completions: decoding those of these lengths, and prefill of the whole batch. */
+function* ownSeconds(
+  { work, memory: { kv } }: TimeInput,
+  lengths: readonly number[],
+  clock: Clock,
+): Generator<void, BatchSeconds> {
+  // What servers need is not known here.
+  if (kv === null) return { decode: 0, prefill: 0 };
+  const decode = yield* decodeSeconds(work.promptTokens, lengths, kv, clock.decodeStep);
+  return { decode, prefill: work.prompts * clock.prefill(work.promptTokens) };
+}
+
+/** With groups in flight: decoding of an update, and prefill of a batch. @param lengths of each draw */
+function* continuedSeconds(
+  { config, work, memory: { kv } }: TimeInput,
+  lengths: readonly (readonly number[])[],
+  { prompts, group, scale }: DrawnPart,
+  clock: Clock,
+): Generator<void, BatchSeconds> {
+  const { groupsInFlight, promptsPerStep, stepsPerGeneration } = config;
+  // Two draws that mirror each other are kept apart.
+  const apart = [0, 1].flatMap((odd) => lengths.filter((_, draw) => draw % 2 === odd)).flat();
+  const groups = Array.from({ length: apart.length / group }, (_, i) =>
+    apart.slice(i * group, (i + 1) * group),
+  );
+  const part = {
+    promptsPerStep: prompts,
+    groupsInFlight: Math.ceil((groupsInFlight! * prompts) / promptsPerStep),
+  };
+  const batch = yield* inFlightSeconds({ ...config, ...part }, work.promptTokens, groups, kv!, clock);
+  return { decode: batch.decode / stepsPerGeneration, prefill: scale * batch.prefill };
+}
+
 function meanOf(steps: readonly Both<StepSeconds>[]): Both<StepSeconds> {
   const of = (kind: keyof Both<unknown>) =>
     Object.fromEntries(STEP_PHASES.map((name) => [name, mean(steps.map((step) => step[kind][name]))]));
@@ -278,20 +270,23 @@ function meanOf(steps: readonly Both<StepSeconds>[]): Both<StepSeconds> {
 }
 
 function* timeAt(input: TimeInput, meanLength: number, clocks: Both<Clock>): Generator<void, StepTime> {
-  const { promptsPerStep, numGenerations, maxCompletionLength: cap } = input.config;
-  const { scale, ...part } = drawnPart(promptsPerStep, numGenerations);
-  const steps: Both<StepSeconds>[] = [];
-  let tokens = 0;
+  const { promptsPerStep, numGenerations, maxCompletionLength: cap, groupsInFlight } = input.config;
+  const part = drawnPart(promptsPerStep, numGenerations);
+  const { scale } = part;
   const draws = drawsOf(part.prompts * part.group);
-  for (let draw = 0; draw < draws; draw++) {
-    const lengths = drawLengths(meanLength, { ...part, cap, draw });
-    tokens += sum(lengths);
-    const step = { all: lengths, sampled: slowestShare(input.ranks, lengths, part.group), scale };
+  const lengths = Array.from({ length: draws }, (_, draw) => drawLengths(meanLength, { ...part, cap, draw }));
+  const of = (clock: Clock) => continuedSeconds(input, lengths, part, clock);
+  const continued =
+    groupsInFlight === null ? null : { limit: yield* of(clocks.limit), expected: yield* of(clocks.expected) };
+  const steps: Both<StepSeconds>[] = [];
+  for (const all of lengths) {
+    const step = { all, sampled: slowestShare(input.ranks, all, part.group), scale };
     steps.push({
-      limit: yield* stepSeconds(input, step, clocks.limit),
-      expected: yield* stepSeconds(input, step, clocks.expected),
+      limit: yield* stepSeconds(input, step, clocks.limit, continued?.limit ?? null),
+      expected: yield* stepSeconds(input, step, clocks.expected, continued?.expected ?? null),
     });
   }
+  const tokens = sum(lengths.map(sum));
   return { meanTokens: tokens / (draws * part.prompts * part.group), ...meanOf(steps) };
 }
 
@@ -309,8 +304,9 @@ function* evaluationTime(input: TimeInput, clocks: Both<Clock>): Generator<void,
   });
   const drawn = all.filter((_, i) => i % input.ranks === 0);
   const kv = memory.evaluationKv!;
-  const limit = scale * (yield* decodeSeconds(input, drawn, kv, clocks.limit.decodeStep));
-  const expected = scale * (yield* decodeSeconds(input, drawn, kv, clocks.expected.decodeStep));
+  const limit = scale * (yield* decodeSeconds(input.work.promptTokens, drawn, kv, clocks.limit.decodeStep));
+  const expected =
+    scale * (yield* decodeSeconds(input.work.promptTokens, drawn, kv, clocks.expected.decodeStep));
   return { limit, expected, count: between + 2 };
 }
 

@@ -38,6 +38,10 @@ export const trainedBy = ({ microBatchTokens, full, ...config }: TrainingConfig)
 export interface PlannedWork extends TrainingWork {
   /** Prompts of one generated batch. */
   prompts: number;
+  /** Prompts that are sampled at the same time: more with groups in flight. */
+  promptsInFlight: number;
+  /** Longest prompt of a request: with groups in flight those that go on end with what they have. */
+  prefillTokens: number;
   /** Sequences of an update. */
   updateSequences: number;
   maxSlots: number;
@@ -103,6 +107,9 @@ export function plannedWork(
     promptTokens,
     maxNewTokens: maxCompletionLength,
     ...(ranks === 1 ? { prompts, group: numGenerations } : sampledBy(ranks, prompts, numGenerations)),
+    promptsInFlight:
+      config.groupsInFlight ?? (ranks === 1 ? prompts : sampledBy(ranks, prompts, numGenerations).prompts),
+    prefillTokens: promptTokens + (config.groupsInFlight === null ? 0 : maxCompletionLength - 1),
     updateSequences: most(promptsPerStep * numGenerations, 1),
     maxSlots: config.maxSlots ?? DEFAULT_SLOTS,
     fullestUpdateTokens: most(fullest(longestMean, promptsPerStep, config), maxCompletionLength),

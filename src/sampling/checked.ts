@@ -30,7 +30,7 @@ export interface SamplingBorder {
 /** Log-probs of float32 logits of some hundreds may round to 1e-5 above 0, and servers print fewer digits. */
 const ROUNDING = 1e-3;
 
-const FINISHES: readonly unknown[] = ['stop', 'length', 'cancelled'];
+const FINISHES: readonly unknown[] = ['stop', 'length', 'cancelled', 'partial'];
 
 const isTyped = (value: unknown, type: 'Int32Array' | 'Float64Array'): boolean =>
   // Not instanceof: arrays of native code and of other realms are instances of another constructor.
@@ -66,7 +66,7 @@ function faultOfTokens(
 
 /** Whether the completion ends as `finish` says, or what is wrong. */
 function faultOfEnd({ ids, finish }: SampledCompletion, stopIds: Int32Array): string | null {
-  if (finish === 'cancelled') return null;
+  if (finish === 'cancelled' || finish === 'partial') return null;
   if (ids.length === 0) return 'it has no ids';
   const stop = ids.findIndex((id) => stopIds.includes(id));
   const last = ids.length - 1;
@@ -123,6 +123,7 @@ class Border {
       (FINISHES.includes(completion.finish)
         ? null
         : `its finish must be "stop", "length" or "cancelled", not ${shownValue(completion.finish)}`) ??
+      this.faultOfEndingEarly(completion) ??
       this.faultOfCancelling(completion) ??
       faultOfTokens(completion, this.border.vocabSize, prompt.maxNewTokens) ??
       (completion.scripted === true
@@ -180,6 +181,11 @@ class Border {
     const samples = this.seen[prompt]!;
     if (samples[place]) throw failed(`The sampler gave ${this.border.nameOf(prompt, sample)} twice.`);
     samples[place] = true;
+  }
+
+  private faultOfEndingEarly({ finish }: SampledCompletion): string | null {
+    if (finish !== 'partial' || this.settings.completeGroups !== undefined) return null;
+    return 'its finish is "partial", and it was to be sampled to its end';
   }
 
   private faultOfCancelling({ finish }: SampledCompletion): string | null {

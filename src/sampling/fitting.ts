@@ -52,6 +52,10 @@ export class SlotLimit {
   }
 }
 
+/** Whether a sequence has come to its own end. */
+export const isWhole = ({ finish }: Pick<GeneratedSequence, 'finish'>): boolean =>
+  finish === 'stop' || finish === 'length';
+
 /** Consecutive samples of a request that are not finished. */
 interface Piece {
   request: number;
@@ -143,7 +147,7 @@ export async function generateFitting(
       const receive = (sequence: GeneratedSequence) => {
         const { request, from } = pieces[sequence.request]!;
         const sample = from + sequence.sample;
-        if (sequence.finish !== 'cancelled') remaining.finish(request, sample);
+        if (isWhole(sequence)) remaining.finish(request, sample);
         tokens += sequence.ids.length;
         onSequence({ ...sequence, request, sample });
       };

@@ -24,6 +24,10 @@ export interface SamplePrompt {
   /** Keys the draws together with the sample's number, so they do not depend on what else is sampled. */
   seed: bigint;
   maxNewTokens: number;
+  /** Tokens that an earlier call sampled; they end `ids`, and draws go on from there. Default 0. */
+  firstToken?: number;
+  /** Default 0. */
+  group?: number;
 }
 
 export interface SampleSettings extends Pick<CallOptions, 'signal'> {
@@ -31,6 +35,11 @@ export interface SampleSettings extends Pick<CallOptions, 'signal'> {
   stopIds: Int32Array;
   /** Maximum size of the KV cache in bytes. */
   kvBytes?: number;
+  /**
+   * For the engine's own sampler: the call ends once so many groups are complete, as in the engine's `generate`. The
+   * completions that are unfinished then come with the finish "partial".
+   */
+  completeGroups?: Int32Array;
   /** To be called while tokens are added, about four times a second. */
   onProgress?: (progress: SampleProgress) => void;
 }
@@ -88,16 +97,18 @@ export interface Sampler {
 
 /** The engine's request for a prompt. */
 export const requestOf = (
-  { ids, firstSample, numSamples, seed, maxNewTokens }: SamplePrompt,
+  { ids, firstSample, numSamples, firstToken, seed, maxNewTokens, group }: SamplePrompt,
   { sampling, stopIds }: SampleSettings,
   policy: Policy | null,
 ): GenerateRequest => ({
   promptIds: ids,
   numSamples,
   firstSample,
+  ...(firstToken !== undefined && { firstToken }),
   seed,
   maxNewTokens,
   stopIds,
+  ...(group !== undefined && { group }),
   sampling,
   policy,
 });
@@ -135,13 +146,13 @@ export class EngineSampler implements Sampler {
       const counts = measureCompletion(sequence.ids, tokenizer, thinkOpened);
       onCompletion({ prompt, sample: firstSample + place, ...sequence, text, ...counts });
     };
-    const { signal, kvBytes, onProgress: report } = settings;
+    const { signal, kvBytes, completeGroups, onProgress: report } = settings;
     const ofPrompt = (one: InFlight) => ({ ...one, sample: prompts[one.prompt]!.firstSample + one.sample });
     const onProgress =
       report &&
       (({ promptTokens, inFlight }: SampleProgress) =>
         report({ promptTokens, inFlight: inFlight.map(ofPrompt) }));
-    const options = { signal, kvBytes, onSequence, onProgress };
+    const options = { signal, kvBytes, completeGroups, onSequence, onProgress };
     const stats = await generateFitting(model, requests, slots(), options);
     warnOfFallback(stats.fallback);
     return stats;

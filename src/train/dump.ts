@@ -23,6 +23,9 @@ const requestSchema = z.object({
   promptIndex: z.int(),
   promptIds: ids,
   numSamples: z.int(),
+  /** Missing in dumps of versions that had no groups in flight. */
+  firstSample: z.int().default(0),
+  firstToken: z.int().default(0),
   seed: seedSchema,
   maxNewTokens: z.int(),
   stopIds: ids,
@@ -106,6 +109,8 @@ const requestRecord = ({ promptIndex, request }: DumpedRequest) => ({
   promptIndex,
   promptIds: Array.from(request.promptIds),
   numSamples: request.numSamples,
+  firstSample: request.firstSample ?? 0,
+  firstToken: request.firstToken ?? 0,
   seed: String(request.seed),
   maxNewTokens: request.maxNewTokens,
   stopIds: Array.from(request.stopIds),

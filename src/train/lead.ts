@@ -59,7 +59,10 @@ export class Lead {
       return;
     }
     const { ranks } = this.loop;
-    await nextOrder(ranks, { do: 'start', position: { loop: position.loop, open: position.open } });
+    await nextOrder(ranks, {
+      do: 'start',
+      position: { loop: position.loop, open: position.open, inFlight: [] },
+    });
     const steps = (this.inner = trainSteps(this.loop, position, control));
     for (;;) {
       await nextOrder(ranks, { do: 'step' });

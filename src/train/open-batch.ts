@@ -3,8 +3,8 @@ import type { Tensor } from '../run';
 import { badInput } from '../base/errors';
 import type { OpenBatch, Sample } from '../grpo/sample';
 
-type Ragged = Int32Array | Float64Array;
-type RaggedType = typeof Int32Array | typeof Float64Array;
+export type Ragged = Int32Array | Float64Array;
+export type RaggedType = typeof Int32Array | typeof Float64Array;
 
 /** The fields of a sample that are one number, or a truth, by the names of their tensors. */
 const NUMBERS = {
@@ -28,6 +28,18 @@ const ARRAYS = {
 
 const ABSENT = -1;
 
+/** Sets the tensors of arrays that each have a length of their own. */
+export function setRagged(
+  tensors: Map<string, Tensor>,
+  name: string,
+  parts: readonly (Ragged | null)[],
+  type: RaggedType,
+): void {
+  tensors.set(name, joined(parts, type));
+  const lengths = Int32Array.from(parts, (part) => part?.length ?? ABSENT);
+  tensors.set(`${name}.lengths`, { shape: [parts.length], data: lengths });
+}
+
 function joined(parts: readonly (Ragged | null)[], type: RaggedType): Tensor {
   const total = parts.reduce((sum, part) => sum + (part?.length ?? 0), 0);
   const data = new type(total);
@@ -48,9 +60,7 @@ export function openBatchTensors({ samples }: OpenBatch): Map<string, Tensor> {
   }
   for (const [name, { field, type }] of Object.entries(ARRAYS)) {
     const parts = samples.map((sample) => sample[field]);
-    tensors.set(name, joined(parts, type));
-    const lengths = Int32Array.from(parts, (part) => part?.length ?? ABSENT);
-    tensors.set(`${name}.lengths`, { shape, data: lengths });
+    setRagged(tensors, name, parts, type);
   }
   return tensors;
 }
@@ -58,7 +68,7 @@ export function openBatchTensors({ samples }: OpenBatch): Map<string, Tensor> {
 /** What `openBatchTensors` leaves out. */
 export type OpenBatchNumbers = Omit<OpenBatch, 'samples'>;
 
-const badRollouts = (what: string) => badInput(`The checkpoint's rollouts ${what}.`);
+export const badRollouts = (what: string) => badInput(`The checkpoint's rollouts ${what}.`);
 
 /** The parts of each sample; null for one that has none. */
 function splitParts(name: string, flat: Ragged, lengths: ArrayLike<number>): (Ragged | null)[] {
@@ -72,31 +82,43 @@ function splitParts(name: string, flat: Ragged, lengths: ArrayLike<number>): (Ra
   return parts;
 }
 
+/** The tensors that hold one number for each of `size` samples, or arrays of them. */
+export class StoredSamples {
+  constructor(private readonly tensors: ReadonlyMap<string, Tensor> | null) {}
+
+  dataOf(name: string, type: RaggedType): Ragged {
+    const data = this.tensors?.get(name)?.data;
+    if (data === undefined) throw badRollouts(`have no ${name}`);
+    if (!(data instanceof type)) throw badRollouts(`have ${name} of another type`);
+    return data;
+  }
+
+  numbers(name: string, type: RaggedType, size: number): Ragged {
+    const values = this.dataOf(name, type);
+    if (values.length === size) return values;
+    throw badRollouts(`have ${values.length} values of ${name} for ${size} samples`);
+  }
+
+  arrays(name: string, type: RaggedType, size: number): (Ragged | null)[] {
+    return splitParts(name, this.dataOf(name, type), this.numbers(`${name}.lengths`, Int32Array, size));
+  }
+}
+
 /** @throws BAD_INPUT when a tensor is missing or its lengths do not add up */
 export function restoreOpenBatch(
   { tokens, metrics, updatesDone }: OpenBatchNumbers,
   tensors: ReadonlyMap<string, Tensor> | null,
 ): OpenBatch {
-  const dataOf = (name: string, type: RaggedType): Ragged => {
-    const data = tensors?.get(name)?.data;
-    if (data === undefined) throw badRollouts(`have no ${name}`);
-    if (!(data instanceof type)) throw badRollouts(`have ${name} of another type`);
-    return data;
-  };
-  const size = dataOf('advantage', Float64Array).length;
-  const ofSamples = (name: string, values: Ragged): Ragged => {
-    if (values.length === size) return values;
-    throw badRollouts(`have ${values.length} values of ${name} for ${size} samples`);
-  };
+  const stored = new StoredSamples(tensors);
+  const size = stored.dataOf('advantage', Float64Array).length;
   const fields = new Map<keyof Sample, ArrayLike<unknown>>();
   for (const [name, { field, type, optional }] of Object.entries(ARRAYS)) {
-    const lengths = ofSamples(name, dataOf(`${name}.lengths`, Int32Array));
-    const parts = splitParts(name, dataOf(name, type), lengths);
+    const parts = stored.arrays(name, type, size);
     if (!optional && parts.includes(null)) throw badRollouts(`lack ${name} of a sample`);
     fields.set(field, parts);
   }
   for (const [name, field] of Object.entries(NUMBERS)) {
-    const values = ofSamples(name, dataOf(name, Float64Array));
+    const values = stored.numbers(name, Float64Array, size);
     const isTruth = field === 'masked' || field === 'skipped';
     fields.set(field, isTruth ? Array.from(values, (value) => value === 1) : values);
   }

@@ -29,7 +29,7 @@ import {
 } from './inputs';
 import type { PlainParts } from './options';
 import { CHANGEABLE, forkCommand } from './resume';
-import { checkServed } from './served';
+import { checkAlone } from './served';
 import { silencesOf } from './silences';
 import { lacksIdentity, storedPart } from './state';
 import { readSummary } from './stored-summary';
@@ -124,7 +124,7 @@ export const GRPO: Method<Config, Inputs, TrainAsked> = {
     return checkModules(run, checkpoint, config, acceptChanged);
   },
   openInputs(config, { parts, fetching, ranks }) {
-    checkServed(config, ranks);
+    checkAlone(config, ranks);
     return openInputs(config, parts, fetching);
   },
   closeInputs,

@@ -116,15 +116,7 @@ export function makeAgain(context: ReplayContext, refused: RefusedStep): Promise
 
 /** The requests of a refused generation, for `policy`. */
 export function requestsOf({ record }: RefusedStep, policy: Policy): GenerateRequest[] {
-  return record.requests!.map(({ promptIds, numSamples, seed, maxNewTokens, stopIds, sampling }) => ({
-    promptIds,
-    numSamples,
-    seed,
-    maxNewTokens,
-    stopIds,
-    sampling,
-    policy,
-  }));
+  return record.requests!.map(({ promptIndex: _, ...request }) => ({ ...request, policy }));
 }
 
 async function generateAgain(context: ReplayContext, refused: RefusedStep): Promise<Outcome> {
@@ -243,7 +235,8 @@ async function generatedAlone(context: ReplayContext, refused: RefusedStep): Pro
   const offenders: Offender[] = [];
   for (const [i, request] of requestsOf(refused, policy).entries()) {
     const prompt = refused.record.requests![i]!;
-    for (let sample = 0; sample < request.numSamples!; sample++) {
+    for (let place = 0; place < request.numSamples!; place++) {
+      const sample = request.firstSample! + place;
       const one = { ...request, numSamples: 1, firstSample: sample };
       const found = await foundBy(async () => {
         await model.generate([one], { signal, collect: false }).catch((error: unknown) => {

@@ -25,10 +25,13 @@ interface Loaded {
   policy: Policy;
 }
 
-/** @throws BAD_CONFIG for a run of several processes whose completions servers sample */
-export function checkServed(config: Config, ranks: number): void {
-  if (servedBy(config) === null || ranks === 1) return;
-  throw badUsage('Servers sample for a run of one process: leave out --nproc, or set sampler to engine.');
+/** @throws BAD_CONFIG for a run of several processes whose completions servers sample, or earlier weights, too */
+export function checkAlone(config: Config, ranks: number): void {
+  if (ranks === 1) return;
+  if (servedBy(config) !== null)
+    throw badUsage('Servers sample for a run of one process: leave out --nproc, or set sampler to engine.');
+  if (config.groupsInFlight !== null)
+    throw badUsage('groupsInFlight is for a run of one process: leave out --nproc, or set it to null.');
 }
 
 const KEY = 'ACOER_SAMPLER_KEY';

@@ -19,6 +19,13 @@ import { type LoopPosition, initialState, type LoopContext } from '../grpo/conte
 import type { Best, Evaluation } from '../life/events';
 import { type GuardState, easedState } from './guard';
 import { stillLearnt } from '../grpo/memory';
+import {
+  inFlightNumbers,
+  inFlightTensors,
+  restoreInFlight,
+  STORED_IN_FLIGHT,
+  type InFlightNumbers,
+} from './stored-in-flight';
 import { openBatchTensors, restoreOpenBatch, type OpenBatchNumbers } from './open-batch';
 import { configHash } from './resume';
 import type { TrainOpening } from './opening';
@@ -114,6 +121,7 @@ const STATE = z.looseObject({
     memory: z.looseObject({ microBatchTokens: count.nullable(), maxSlots: count.nullable() }).optional(),
   }),
   batch: z.looseObject({ tokens: count, metrics: numbers, updatesDone: count }).nullable(),
+  inFlight: STORED_IN_FLIGHT.optional(),
   base: evaluation.nullable(),
   latest: z.looseObject({ step: count, evaluation }).nullable(),
   best: z.looseObject({ step: count, accuracy: z.number(), thinkingTokens: number }).nullable(),
@@ -158,20 +166,27 @@ interface Origin {
   accepted?: AcceptedChange[];
 }
 
-interface StoredState extends Omit<RunState, 'open'>, Origin {
+interface StoredState extends Omit<RunState, 'open' | 'inFlight'>, Origin {
   maker: Maker;
   configHash: string;
   batch: OpenBatchNumbers | null;
+  /** Absent if there are none. */
+  inFlight?: InFlightNumbers;
 }
 
 export function storedState(
-  { loop, open, ...state }: RunState,
+  { loop, open, inFlight, ...state }: RunState,
   origin: Required<Origin>,
   engine: Engine,
 ): { state: StoredState; rollouts: Map<string, Tensor> | null } {
   const batch = open && { tokens: open.tokens, metrics: open.metrics, updatesDone: open.updatesDone };
   const about = { maker: thisMaker(engine), configHash: configHash(origin.config), ...origin };
-  return { state: { ...about, loop, batch, ...state }, rollouts: open && openBatchTensors(open) };
+  const going = inFlight.length > 0 ? { inFlight: inFlightNumbers(inFlight) } : {};
+  const rollouts = new Map([...(open ? openBatchTensors(open) : []), ...inFlightTensors(inFlight)]);
+  return {
+    state: { ...about, loop, batch, ...going, ...state },
+    rollouts: rollouts.size > 0 ? rollouts : null,
+  };
 }
 
 /** @throws BAD_INPUT for a state that no run wrote */
@@ -186,13 +201,14 @@ export function runStateOf(checkpoint: StoredCheckpoint, config: Config): RunSta
   const stored = storedPart(checkpoint);
   const { loop, batch, base, latest, best, pending, data } = stored;
   const open = batch && restoreOpenBatch(batch, checkpoint.rollouts);
+  const inFlight = restoreInFlight(stored.inFlight ?? [], checkpoint.rollouts, config.numGenerations);
   // Missing in checkpoints of versions that did not count refused steps.
   const refused = loop.refused ?? 0;
   const own = { ...loop, refused, memory: stillLearnt(loop.memory, stored.config, config) };
   const guard = startsMonitorOver(checkpoint)
     ? { ...stored.guard, monitor: { ...initialMonitorState(), step: loop.step } }
     : stored.guard;
-  return { loop: own, open, base, latest, best, pending, data, guard };
+  return { loop: own, open, inFlight, base, latest, best, pending, data, guard };
 }
 
 /** Whether the checkpoint comes from a version that did not record what a run trusts. */
@@ -207,6 +223,7 @@ function newState({ rewards, config, dataset }: LoopContext): RunState {
   return {
     loop: initialState(rewards, config.maxCompletionLength),
     open: null,
+    inFlight: [],
     base: null,
     latest: null,
     best: null,
@@ -241,7 +258,7 @@ export async function restoreRun(
   const last = readRollbacks(directory).at(-1);
   if (last === undefined || last.number <= loop.eased.rollbacks) return state;
   const eased = easedState(loop, last, context.rewards);
-  return { ...state, loop: eased, open: null, guard: { ...state.guard, collapse: null } };
+  return { ...state, loop: eased, open: null, inFlight: [], guard: { ...state.guard, collapse: null } };
 }
 
 /**
@@ -256,7 +273,7 @@ async function forkState(
   await restorePolicy(checkpoint, context.policy);
   const state = runStateOf(checkpoint, context.config);
   const fresh = newState(context);
-  const { loop, open } = state;
+  const { loop, open, inFlight } = state;
   const initial = fresh.loop.rewardStates;
   const known = Object.entries(loop.rewardStates).filter(([name]) => name in initial);
   const rewardStates = { ...initial, ...Object.fromEntries(known) };
@@ -266,6 +283,7 @@ async function forkState(
     ...{ base, latest, best },
     loop: { ...loop, rewardStates },
     open: keepOpen ? open : null,
+    inFlight: keepOpen ? inFlight : [],
     data: fresh.data,
     guard: { ...state.guard, healthy: null, collapse: null },
   };

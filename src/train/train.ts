@@ -208,10 +208,13 @@ async function trainHere(
     warnings.forEach(warn);
     const untold = nobodyTold(config, notify);
     if (untold !== null) warn(untold);
-    if (servedBy(config) !== null && config.importanceSamplingCorrection === null)
-      warn(
-        "importanceSamplingCorrection is null: the servers' log-probs are trained on as if they were the trainer's own.",
-      );
+    if (config.importanceSamplingCorrection === null) {
+      const others = servedBy(config) !== null ? "the servers'" : "earlier weights'";
+      if (servedBy(config) !== null || config.groupsInFlight !== null)
+        warn(
+          `importanceSamplingCorrection is null: ${others} log-probs are trained on as if they were the trainer's own.`,
+        );
+    }
     const change = opening.accepted.find(({ step }) => step === resumedStep);
     if (change !== undefined) tell({ type: 'accepted', change });
   };

@@ -36,6 +36,8 @@ export function nativeRequest(changes: object = {}): Args<'generate'>['requests'
     ...request(),
     numSamples: 1,
     firstSample: 0,
+    firstToken: 0,
+    group: 0,
     sampling: { temperature: 1, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1 },
     policy: null,
     ...changes,

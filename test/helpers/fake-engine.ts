@@ -286,7 +286,9 @@ export class FakeModel implements Model {
     const together = Math.min(options.maxSlots ?? 64, sequences.length);
     const fits = together <= (this.faults.slots ?? Infinity);
     const ended = fits ? sequences.length : Math.floor(sequences.length / 2);
-    const ending = [...sequences].sort((a, b) => a.ids.length - b.ids.length).slice(0, ended);
+    const ending = cutOff(requests, sequences, options.completeGroups)
+      .sort((a, b) => a.ids.length - b.ids.length)
+      .slice(0, ended);
     options.onProgress?.(halfWay(requests, sequences.slice(0, together), sequences.length));
     for (const sequence of ending) {
       await Promise.resolve();
@@ -295,8 +297,8 @@ export class FakeModel implements Model {
       options.onSequence?.(sequence);
     }
     needTokens(together, this.faults.slots);
-    const newTokens = sequences.reduce((sum, sequence) => sum + sequence.ids.length, 0);
-    return { sequences, stats: statsOf(newTokens) };
+    const newTokens = ending.reduce((sum, sequence) => sum + sequence.ids.length, 0);
+    return { sequences: ending, stats: statsOf(newTokens) };
   }
 
   private failIfBad(requests: readonly GenerateRequest[], { request, sample, ids }: GeneratedSequence): void {
@@ -341,15 +343,42 @@ function halfWay(
   };
 }
 
+/** All sequences make a token at a time, until so many groups are complete. */
+function cutOff(
+  requests: readonly GenerateRequest[],
+  sequences: readonly GeneratedSequence[],
+  completeGroups: Int32Array | undefined,
+): GeneratedSequence[] {
+  if (completeGroups === undefined) return [...sequences];
+  const groupOf = ({ request }: GeneratedSequence) => requests[request]!.group ?? 0;
+  const lengths = Array.from(completeGroups, (_, group) =>
+    Math.max(0, ...sequences.filter((one) => groupOf(one) === group).map(({ ids }) => ids.length)),
+  );
+  const enough = (steps: number) =>
+    completeGroups.every(
+      (count, i) => lengths.slice(0, i + 1).filter((length) => length <= steps).length >= count,
+    );
+  const steps = [0, ...lengths].sort((a, b) => a - b).find(enough)!;
+  return sequences.map((sequence) => {
+    if (sequence.ids.length <= steps) return sequence;
+    const [ids, logprobs] = [sequence.ids.slice(0, steps), sequence.logprobs.slice(0, steps)];
+    return { ...sequence, ids, logprobs, entropies: sequence.entropies.slice(0, steps), finish: 'partial' };
+  });
+}
+
 function sampleOne(request: GenerateRequest, index: number, sample: number): GeneratedSequence {
   const theta = thetaOf(request.policy);
-  const ids = completionIds(request, sample, theta);
+  const { firstToken = 0, maxNewTokens } = request;
+  const whole = completionIds({ ...request, maxNewTokens: firstToken + maxNewTokens }, sample, theta);
+  // Other weights may make a shorter completion than is there already.
+  const rest = whole.slice(firstToken);
+  const ids = rest.length > 0 ? rest : Int32Array.of(FAKE_IDS.eos);
   return {
     request: index,
     sample,
     ids,
-    logprobs: Float64Array.from(ids, (id, place) => logprobOf(id, place, theta)),
-    entropies: Float64Array.from(ids, (id, place) => entropyOf(id, place, theta)),
+    logprobs: Float64Array.from(ids, (id, place) => logprobOf(id, firstToken + place, theta)),
+    entropies: Float64Array.from(ids, (id, place) => entropyOf(id, firstToken + place, theta)),
     finish: ids.at(-1) === FAKE_IDS.eos ? 'stop' : 'length',
   };
 }

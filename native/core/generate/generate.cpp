@@ -50,6 +50,7 @@ GenerateRun::GenerateRun(const Model& model, const DecoderNeeds& needs,
                 ? 0
                 : open->keepBytes / KvCache::bytesPerPosition(model.spec, model.dtype)) {
   stats_.fallback = kernels_.reason;
+  countGroups(requests);
   for (GenerateRequest& request : requests) admit(std::move(request));
   if (needs.sequences == 0) return;
   if (budget_.fixedPages > 0) cache_.resize(budget_.fixedPages, budget_.pagePositions, 0, 0);
@@ -62,16 +63,16 @@ GenerateStats GenerateRun::run() {
   if (open_ != nullptr) open_->onOpen();
   while (!cancel_.requested()) {
     takeArrivals();
+    if (enoughGroups()) break;
     refill();
     if (cancel_.requested() || (slots_.empty() && closed_)) break;
     if (slots_.empty()) continue;
     step();
     report(stats_.promptTokens);
   }
-  if (cancel_.requested()) {
-    takeArrivals();  // what was added before is cancelled with the rest
-    cancelRest();
-  }
+  const bool cancelled = cancel_.requested();
+  if (cancelled) takeArrivals();  // what was added before is cancelled with the rest
+  endRest(cancelled ? FinishReason::kCancelled : FinishReason::kPartial);
   if (gpuSteps_) stats_.fallback = gpuSteps_->noGraphsBecause();
   return stats_;
 }
@@ -81,14 +82,32 @@ void GenerateRun::admit(GenerateRequest&& request) {
   requests_.add(std::move(request), place - policies_.begin());
 }
 
+void GenerateRun::countGroups(const std::vector<GenerateRequest>& requests) {
+  samplesLeft_.resize(options_.completeGroups.size());
+  if (samplesLeft_.empty()) return;
+  for (const GenerateRequest& request : requests) {
+    samplesLeft_[static_cast<size_t>(request.group)] += request.numSamples;
+  }
+}
+
+bool GenerateRun::enoughGroups() const {
+  int64_t complete = 0;
+  for (size_t group = 0; group < samplesLeft_.size(); ++group) {
+    if (samplesLeft_[group] == 0) complete += 1;
+    if (complete < options_.completeGroups[group]) return false;
+  }
+  return !samplesLeft_.empty();
+}
+
 // Decoding: each step makes one token for every sequence in a slot.
 
 // Tokens that sequences make before the host looks at what has ended. Rows apart take several only
-// while no sample waits for a slot, since any may free one.
+// while no sample waits for a slot, since any may free one, and no group is waited for, since a
+// report of the progress would cut them off at some token or other.
 int64_t GenerateRun::stepsUntilLook() const {
   if (gpuSteps_) return kStepsPerLook;
   const bool waiting = !group_.empty() || nextRequest_ < requests_.end();
-  return decoder_.rowsAreIndependent() && !waiting ? kStepsApart : 1;
+  return decoder_.rowsAreIndependent() && !waiting && samplesLeft_.empty() ? kStepsApart : 1;
 }
 
 // The rows of the next `steps` steps: the slots whose sequences have pages for them. They are
@@ -122,7 +141,9 @@ void GenerateRun::addRow(int64_t slot, DecodeRows& rows, std::vector<DrawRow>& d
   DrawRow draw;
   draw.logitsRow = std::ssize(draws);
   draw.options = &request.sampling;
-  draw.uniform = samplerUniform(request.seed, sampleNumber(sequence), sequence.out.ids.size());
+  draw.uniform = samplerUniform(
+      request.seed, sampleNumber(sequence),
+      static_cast<uint64_t>(request.firstToken) + sequence.out.ids.size());
   draw.seen = sequence.seen ? &*sequence.seen : nullptr;
   draws.push_back(draw);
 }
@@ -276,6 +297,7 @@ void GenerateRun::deliver(Sequence& sequence) {
   pages_.leave(slotOf(sequence));
   stats_.newTokens += std::ssize(sequence.out.ids);
   ended_ += 1;
+  if (!samplesLeft_.empty()) samplesLeft_[static_cast<size_t>(requestOf(sequence).group)] -= 1;
   sequence.shared.reset();
   requests_.sampleEnded(static_cast<size_t>(sequence.out.request));
   onSequence_(std::move(sequence.out));
@@ -300,21 +322,21 @@ void GenerateRun::report(int64_t promptTokens) {
   reported_ = Clock::now();
 }
 
-void GenerateRun::endEarly(Sequence& sequence) {
-  sequence.out.finish = FinishReason::kCancelled;
+void GenerateRun::endEarly(Sequence& sequence, FinishReason why) {
+  sequence.out.finish = why;
   sequence.done = true;
   deliver(sequence);
 }
 
 // Delivers the samples of a request from `from` on, none of which is in a slot.
-void GenerateRun::neverStarted(size_t request, int64_t from) {
+void GenerateRun::neverStarted(size_t request, int64_t from, FinishReason why) {
   const int64_t samples = requests_.samplesOf(request);
   if (from < samples) requests_.limitSamples(request, from);
   for (int64_t sample = from; sample < samples; ++sample) {
     GeneratedSequence out;
     out.request = static_cast<int64_t>(request);
     out.sample = sample;
-    out.finish = FinishReason::kCancelled;
+    out.finish = why;
     ended_ += 1;
     requests_.sampleEnded(request);
     onSequence_(std::move(out));
@@ -324,22 +346,24 @@ void GenerateRun::neverStarted(size_t request, int64_t from) {
 void GenerateRun::cancelRequest(size_t request) {
   if (!requests_.isLeft(request)) return;
   for (Sequence& sequence : slots_) {
-    if (!sequence.done && sequence.out.request == static_cast<int64_t>(request)) endEarly(sequence);
+    if (sequence.done || sequence.out.request != static_cast<int64_t>(request)) continue;
+    endEarly(sequence, FinishReason::kCancelled);
   }
   const bool inGroup = !group_.empty() && request == group_.request;
   const bool waits = request >= nextRequest_ || (!group_.empty() && request > group_.request);
-  if (inGroup || waits) neverStarted(request, inGroup ? group_.sample : 0);
+  if (!inGroup && !waits) return;
+  neverStarted(request, inGroup ? group_.sample : 0, FinishReason::kCancelled);
 }
 
 // Delivers every unfinished sequence: first those in slots, then those not started.
-void GenerateRun::cancelRest() {
+void GenerateRun::endRest(FinishReason why) {
   for (Sequence& sequence : slots_) {
-    if (!sequence.done) endEarly(sequence);
+    if (!sequence.done) endEarly(sequence, why);
   }
   for (size_t r = group_.request; r < group_.end; ++r) {
-    neverStarted(r, r == group_.request ? group_.sample : 0);
+    neverStarted(r, r == group_.request ? group_.sample : 0, why);
   }
-  for (size_t r = nextRequest_; r < requests_.end(); ++r) neverStarted(r, 0);
+  for (size_t r = nextRequest_; r < requests_.end(); ++r) neverStarted(r, 0, why);
 }
 
 GenerateStats generate(const Model& model, const std::vector<GenerateRequest>& requests,
@@ -348,6 +372,7 @@ GenerateStats generate(const Model& model, const std::vector<GenerateRequest>& r
   const c10::NoGradGuard noGrad;
   checkOptions(options);
   for (size_t i = 0; i < requests.size(); ++i) checkRequest(model, i, requests[i]);
+  checkGroups(requests, options);
   const c10::OptionalDeviceGuard guard(model.device);
   return GenerateRun(model, needsOf(requests), requests, nullptr, options, onSequence, cancel)
       .run();

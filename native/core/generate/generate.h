@@ -12,18 +12,21 @@
 namespace acoer {
 
 // `numSamples` sequences from one prompt. Sample s draws its token at position t (0 = first new
-// token) from Philox(key = seed, counter = (firstSample + s, t)), so the batch cannot change a
-// draw.
+// token) from Philox(key = seed, counter = (firstSample + s, firstToken + t)), so the batch cannot
+// change a draw.
 struct GenerateRequest {
   std::vector<int32_t> promptIds;
   int64_t numSamples = 1;
   int64_t firstSample = 0;
+  // Tokens drawn before, by an earlier call; they end the prompt. Draws go on from there.
+  int64_t firstToken = 0;
   uint64_t seed = 0;
   int64_t maxNewTokens = 512;
   std::vector<int32_t> stopIds;
   SamplingOptions sampling;
   const Policy* policy = nullptr;  // null: the base
   bool streams = true;             // whether its tokens go to onTokens
+  int64_t group = 0;               // to which its samples belong, for `completeGroups`
 };
 
 // How far a generate() call has come, as the host knows it: on a GPU it looks every kStepsPerLook
@@ -47,6 +50,10 @@ struct GenerateOptions {
   int64_t maxSlots = 64;  // most sequences decoded together; kvBytes may allow fewer
   int64_t kvBytes = 0;    // limit of the KV cache; 0: a share of the free memory
   DecodePath path = DecodePath::kAuto;
+  // Not empty: the call ends when, for every i, at least completeGroups[i] of the groups 0 .. i are
+  // complete; one without requests is from the start. What is unfinished then is delivered with
+  // kPartial. When that is depends on maxSlots and on the room in the cache, but not on time.
+  std::vector<int64_t> completeGroups = {};
   // Called on the thread of the call after a step, or a layer of a prefill, but at most every
   // progressEveryMs, and not once the call is cancelled. Empty: nobody is told.
   std::function<void(GenerateProgress&&)> onProgress = nullptr;
@@ -56,7 +63,7 @@ struct GenerateOptions {
   std::function<void(NewTokens&&)> onTokens = nullptr;
 };
 
-enum class FinishReason { kStop, kLength, kCancelled };
+enum class FinishReason { kStop, kLength, kCancelled, kPartial };
 
 struct GeneratedSequence {
   int64_t request = 0;

@@ -116,7 +116,7 @@ void GpuSteps::upload(const std::vector<GpuRow>& rows, const Layout& layout) {
     samplers[n] = cuda::samplerRow(o.temperature, o.topK, o.topP, o.minP, o.repetitionPenalty);
     samplers[n].seed = row.request->seed;
     samplers[n].sample = row.sample;
-    samplers[n].position = static_cast<uint64_t>(row.drawn);
+    samplers[n].position = static_cast<uint64_t>(row.request->firstToken + row.drawn);
     samplers[n].logitsRow = static_cast<int32_t>(n);
     const std::vector<int32_t>& rowStops = row.request->stopIds;
     const auto stopBegin = static_cast<int32_t>(static_cast<int64_t>(n) * stopRoom_);

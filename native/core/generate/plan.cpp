@@ -54,6 +54,9 @@ void checkRequest(const Model& model, size_t i, const GenerateRequest& request) 
         "at least 1 and below 2^31", request.numSamples);
   check(request.firstSample >= 0 && request.firstSample < kMaxSamples, "firstSample",
         "at least 0 and below 2^31", request.firstSample);
+  check(request.firstToken >= 0 && request.firstToken < prompt, "firstToken",
+        "at least 0 and below the number of promptIds, which those tokens end",
+        static_cast<double>(request.firstToken));
   check(request.maxNewTokens >= 1, "maxNewTokens", "at least 1", request.maxNewTokens);
   if (request.maxNewTokens > model.spec.maxPositions - prompt) {
     fail(ErrorCode::kBadArgument, nameOf(i), "a prompt of ", prompt, " tokens and maxNewTokens ",
@@ -70,6 +73,20 @@ void checkRequest(const Model& model, size_t i, const GenerateRequest& request) 
         "above 0 and finite", s.repetitionPenalty);
   if (request.policy != nullptr && request.policy->model.get() != &model) {
     fail(ErrorCode::kBadArgument, nameOf(i), "the policy belongs to another model");
+  }
+}
+
+void checkGroups(const std::vector<GenerateRequest>& requests, const GenerateOptions& options) {
+  const int64_t groups = std::ssize(options.completeGroups);
+  if (groups == 0) return;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    require(requests[i].group >= 0 && requests[i].group < groups, nameOf(i) + "group",
+            c10::str("from 0 to the last of completeGroups, ", groups - 1), requests[i].group);
+  }
+  for (int64_t group = 0; group < groups; ++group) {
+    const int64_t wanted = options.completeGroups[static_cast<size_t>(group)];
+    require(wanted <= group + 1, c10::str("generate: completeGroups[", group, "]"),
+            c10::str("at most ", group + 1, ", the number of groups up to there"), wanted);
   }
 }
 

@@ -49,6 +49,7 @@ constexpr const char* kTooCold = "acoer's CUDA kernels need temperatures of 0 or
 // All throw kBadArgument naming the request, the field, the rule and the value.
 void checkOptions(const GenerateOptions& options);
 void checkRequest(const Model& model, size_t number, const GenerateRequest& request);
+void checkGroups(const std::vector<GenerateRequest>& requests, const GenerateOptions& options);
 void checkOpenDecoder(const Model& model, const OpenDecoder& open);
 
 // `kernels`: those that decode. Throws if a request does not fit even alone, or no sequence of an

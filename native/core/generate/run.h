@@ -67,6 +67,8 @@ class GenerateRun {
   const GenerateRequest& requestOf(const Sequence& s) const {
     return requests_[static_cast<size_t>(s.out.request)];
   }
+  void countGroups(const std::vector<GenerateRequest>& requests);
+  bool enoughGroups() const;
   void takeArrivals();
   void checkArrival(const GenerateRequest& request) const;
   void admit(GenerateRequest&& request);
@@ -107,10 +109,10 @@ class GenerateRun {
   bool reportIsDue() const;
   void report(int64_t promptTokens);
   void streamTokens(Sequence& sequence) const;
-  void endEarly(Sequence& sequence);
-  void neverStarted(size_t request, int64_t from);
+  void endEarly(Sequence& sequence, FinishReason why);
+  void neverStarted(size_t request, int64_t from, FinishReason why);
   void cancelRequest(size_t request);
-  void cancelRest();
+  void endRest(FinishReason why);
 
   const Model& model_;
   Requests requests_;
@@ -138,6 +140,7 @@ class GenerateRun {
   std::vector<DrawRow> draws_;
   GenerateStats stats_;
   int64_t ended_ = 0;
+  std::vector<int64_t> samplesLeft_;  // of each group, with completeGroups
   Clock::time_point reported_ = Clock::now();
 };
 
