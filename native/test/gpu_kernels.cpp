@@ -220,7 +220,8 @@ ACOER_TEST(gpu_kernels_setting) {
   ACOER_CHECK(choice.kernels == nullptr && calls.names.empty());
   ACOER_CHECK(holds(choice.reason, "ACOER_KERNELS=aten"));
   ACOER_CHECK_THROWS(chooseGpuKernels("fast", file.path(), fakeRuntime()), ErrorCode::kBadArgument,
-                     "ACOER_KERNELS is \"fast\"; it is aten or not set");
+                     "ACOER_KERNELS is \"fast\"; it is aten, check or not set");
+  ACOER_CHECK(chooseGpuKernels("check", file.path(), fakeRuntime()).file == file.path());
 }
 
 }  // namespace acoer::check

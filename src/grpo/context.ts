@@ -11,12 +11,28 @@ import type { Tokenizer } from '../tokenizer';
 import { AcoerError, errorMessage } from '../base/errors';
 import { streamSeed } from '../base/rng';
 import type { ExpectedLengths } from './expected-lengths';
-import type { KernelDrift } from './kernel-drift';
 import { NOTHING_LEARNT, type LearntLimits, type MemoryLimits } from './memory';
 import type { DataOrder } from './order';
-import type { InFlightGroup, OpenBatch } from './sample';
+import type { InFlightGroup, OpenBatch, Sample } from './sample';
 import type { Schedule } from './schedule';
 import type { Watch } from './watch';
+
+/** [T] log-probs of a sample; null: not known. */
+export type KnownLogprobs = (sample: Sample) => Float64Array | null;
+
+/** Looks at how far sampler and trainer are apart. */
+export interface Drift {
+  /**
+   * @param samples trained on with the weights that sampled them
+   * @param ofTrainer their log-probs by those weights, without dropout
+   * @returns whether the trainer was wrong: what it made is to be made again
+   */
+  settle(
+    context: Omit<ScoreContext, 'reference'>,
+    samples: readonly Sample[],
+    ofTrainer: KnownLogprobs,
+  ): Promise<boolean>;
+}
 
 /** What a run has open while it trains. */
 export interface LoopContext {
@@ -44,7 +60,7 @@ export interface LoopContext {
   /** How much of the work is done at a time. */
   memory: MemoryLimits;
   /** Tells wrong CUDA kernels by log-probs; absent: the engine does not sample, or there is no run. */
-  drift?: KernelDrift;
+  drift?: Drift;
   /** The processes that share the work of a step. */
   ranks: Ranks;
   /** By which completions are dealt out to them. */

@@ -5,7 +5,7 @@
 import { dealtByTokens } from '../base/dealing';
 import { runsByTokens, splitPerToken } from '../base/packing';
 import type { Dtype, KernelFamily, Model } from '../engine/types';
-import type { ScoreContext } from './context';
+import type { Drift, KnownLogprobs, ScoreContext } from './context';
 import type { Sample } from './sample';
 import { scoreSamples } from './score';
 
@@ -21,11 +21,10 @@ const SIDES: readonly { family: KernelFamily; made: string }[] = [
   { family: 'training', made: 'scoring and training' },
 ];
 
-type Logprobs = (sample: Sample) => Float64Array | null;
 type DriftContext = Omit<ScoreContext, 'reference'>;
 
 /** The mean |difference| over all tokens that both know; 0 without any. */
-function meanGap(samples: readonly Sample[], a: Logprobs, b: Logprobs): number {
+function meanGap(samples: readonly Sample[], a: KnownLogprobs, b: KnownLogprobs): number {
   let [total, tokens] = [0, 0];
   for (const sample of samples) {
     const [left, right] = [a(sample), b(sample)];
@@ -36,10 +35,10 @@ function meanGap(samples: readonly Sample[], a: Logprobs, b: Logprobs): number {
   return tokens === 0 ? 0 : total / tokens;
 }
 
-const bySampler: Logprobs = (sample) => sample.sampledLogprobs;
+const bySampler: KnownLogprobs = (sample) => sample.sampledLogprobs;
 
 /** Log-probs by the kernels that are in use now, on all ranks. */
-async function scoredAgain(context: DriftContext, samples: readonly Sample[]): Promise<Logprobs> {
+async function scoredAgain(context: DriftContext, samples: readonly Sample[]): Promise<KnownLogprobs> {
   const shares = dealtByTokens(context.ranks.size, runsByTokens(samples)).map((runs) => runs.flat());
   const own = shares[context.ranks.rank]!;
   const scored = await context.ranks.gather('scoring again', async () => {
@@ -54,7 +53,7 @@ async function scoredAgain(context: DriftContext, samples: readonly Sample[]): P
   return (sample) => known.get(sample) ?? null;
 }
 
-export class KernelDrift {
+export class KernelDrift implements Drift {
   /** Once is enough: afterwards there is nothing left to leave out. */
   private looked = false;
   /** Which sides' kernels this process used. */
@@ -65,12 +64,11 @@ export class KernelDrift {
     private readonly warn: (message: string) => void,
   ) {}
 
-  /**
-   * @param samples trained on with the weights that sampled them
-   * @param ofTrainer their log-probs by those weights, without dropout; null: not measured
-   * @returns whether the trainer's kernels were wrong: what was made with them is to be made again
-   */
-  async settle(context: DriftContext, samples: readonly Sample[], ofTrainer: Logprobs): Promise<boolean> {
+  async settle(
+    context: DriftContext,
+    samples: readonly Sample[],
+    ofTrainer: KnownLogprobs,
+  ): Promise<boolean> {
     const bound = BOUND[this.model.info.dtype];
     if (this.looked || bound === null || this.model.leaveOutKernels === undefined) return false;
     const gap = meanGap(samples, bySampler, ofTrainer);

@@ -2,7 +2,7 @@
 import type { Config } from '../config';
 import { entropyThreshold } from '../losses';
 import { streamSeed } from '../base/rng';
-import { samplingSeed, type LoopState, type UpdateContext } from './context';
+import { samplingSeed, type KnownLogprobs, type LoopState, type UpdateContext } from './context';
 import { gatherWeights, isSharded } from '../ranks/shards';
 import { lossPass, type PassOptions, type SampleResult } from './loss';
 import { memoryError } from './memory';
@@ -120,8 +120,8 @@ function mergeResults(total: UpdateResult, shares: readonly ShareResults[]): voi
  * dropout.
  */
 export const trainerLogprobs =
-  ({ config }: Pick<UpdateContext, 'config'>, { results }: Pick<UpdateResult, 'results'>) =>
-  (sample: Sample): Float64Array | null => {
+  ({ config }: Pick<UpdateContext, 'config'>, { results }: Pick<UpdateResult, 'results'>): KnownLogprobs =>
+  (sample) => {
     const ofPass = config.loraDropout > 0 ? undefined : results.get(sample)?.logprobs;
     return sample.oldLogprobs ?? ofPass ?? null;
   };
@@ -192,15 +192,16 @@ function emptyResult(samples: readonly Sample[], learningRate: number, rank: num
 
 /**
  * Whether the first pass over a batch was made with wrong kernels, which are then left out. What was scored with them is
- * scored again.
+ * scored again. Groups in flight were sampled with other weights, so nothing can be told of them.
  */
 async function trainedWrongly(
   context: UpdateContext,
   { samples, updatesDone }: OpenBatch,
   result: UpdateResult,
 ): Promise<boolean> {
-  if (updatesDone > 0 || context.drift === undefined) return false;
-  const wrong = await context.drift.settle(context, samples, trainerLogprobs(context, result));
+  const { drift, config } = context;
+  if (updatesDone > 0 || drift === undefined || config.groupsInFlight !== null) return false;
+  const wrong = await drift.settle(context, samples, trainerLogprobs(context, result));
   if (wrong) await addLogprobs(context, samples);
   return wrong;
 }

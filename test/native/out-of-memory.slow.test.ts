@@ -307,7 +307,7 @@ describe('cut smaller by the loop', () => {
         return { found, lowered, newTokens: stats.newTokens };
       });
     const plain = await all(0);
-    const cut = await all(2.5 * MB);
+    const cut = await all(2 * MB);
     expect(plain.lowered).toEqual([]);
     expect(cut.lowered.length).toBeGreaterThan(0);
     expect(cut.found).toEqual(plain.found);

@@ -13,6 +13,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['core/model'],
   ['core/ops'],
   ['core/train', 'core/generate'],
+  ['core/selfcheck'],
   ['addon'],
 ];
 const ROOMS = FLOORS.flat();

@@ -38,6 +38,7 @@ std::vector<KernelFigure> checkFamily(const CheckedKernels& checked, KernelFamil
     case KernelFamily::kDecode:
       if (!decodes) break;
       figures.run(checkDecode);
+      figures.run(checkLora);
       figures.run(checkSampler);
       break;
     case KernelFamily::kGraphs:

@@ -18,11 +18,16 @@ constexpr int64_t kTotalBytes = 48'318'382'080;
 constexpr int64_t kPromptTokens = 150, kNewTokens = 8192;
 constexpr int64_t kMany = 256;  // waiting sequences: more than fit
 
-// The number of sequences decoded together if more are waiting than fit.
+// The number of sequences decoded together if more are waiting than fit at full length. Those that
+// come after the first have ended are expected to be as short, and more of them fit.
 int64_t slotsOf(const Model& model, const Policy& policy) {
-  GenerateOptions options;
-  options.maxSlots = kMany;
-  return run(model, request(&policy, kPromptTokens, kMany, kNewTokens, true), options).peakSlots;
+  int64_t first = 0;
+  GenerateOptions options{.maxSlots = kMany, .progressEveryMs = 0};
+  options.onProgress = [&](GenerateProgress&& progress) {
+    if (first == 0) first = progress.ended;
+  };
+  run(model, request(&policy, kPromptTokens, kMany, kNewTokens, true), options);
+  return first;
 }
 
 void train(Policy& policy) {
