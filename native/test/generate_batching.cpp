@@ -138,6 +138,20 @@ ACOER_TEST(generate_kv_budget) {
                      "request 1: its KV cache takes 761856 bytes");
 }
 
+// What a sequence and its prompt take is enough, where it lies in one piece and where in pages.
+ACOER_TEST(generate_kv_budget_of_one) {
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 27);
+  const GenerateRequest request = makeRequest(randomIds(model->spec, 200, 2), 1, 121);
+  for (const DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
+    GenerateOptions options;
+    options.kvBytes = (320 + 208) * KvCache::bytesPerPosition(model->spec, at::kFloat);
+    ACOER_CHECK(collect(*model, {request}, options, path).stats.newTokens == 121);
+    options.kvBytes -= 1;
+    ACOER_CHECK_THROWS(collect(*model, {request}, options, path), ErrorCode::kBadArgument,
+                       "request 0: its KV cache takes");
+  }
+}
+
 ACOER_TEST(generate_stop_and_length) {
   const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 28);
   GenerateRequest request = makeRequest(randomIds(model->spec, 10, 1), 4, 50);

@@ -63,18 +63,14 @@ at::Tensor attendPrompt(const Heads& prompt) {
   return out.squeeze(0).transpose(0, 1).flatten(1).to(q_THK.scalar_type());
 }
 
-namespace {
-
-bool usesCpuKernels(const Model& model, DecodePath path) {
-  return path == DecodePath::kAuto && model.device.is_cpu();
+bool usesCpuKernels(const Model& model, DecodePath path, const GpuKernels* kernels) {
+  return kernels == nullptr && path == DecodePath::kAuto && model.device.is_cpu();
 }
-
-}  // namespace
 
 std::unique_ptr<DecodeOps> makeDecodeOps(const Model& model, int64_t positions, DecodePath path,
                                          const GpuKernels* kernels) {
   if (kernels != nullptr) return gpuDecodeOps(model, positions, *kernels);
-  if (usesCpuKernels(model, path)) return cpuDecodeOps(model, positions);
+  if (usesCpuKernels(model, path, kernels)) return cpuDecodeOps(model, positions);
   return tensorDecodeOps(model, positions);
 }
 
@@ -82,7 +78,7 @@ std::unique_ptr<DecodeOps> makeDecodeOps(const Model& model, int64_t positions, 
 int64_t pagePositions(const Model& model, DecodePath path, const GpuKernels* kernels,
                       int64_t longest) {
   if (kernels != nullptr) return std::min<int64_t>(longest, cuda::kAttentionSplit);
-  return usesCpuKernels(model, path) ? std::min(longest, kCpuPagePositions) : longest;
+  return usesCpuKernels(model, path, kernels) ? std::min(longest, kCpuPagePositions) : longest;
 }
 
 DecodeOps::DecodeOps(const Model& model, Matrix::Form form, int64_t positions,

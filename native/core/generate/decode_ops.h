@@ -135,6 +135,9 @@ class DecodeOps {
 std::unique_ptr<DecodeOps> makeDecodeOps(const Model& model, int64_t positions, DecodePath path,
                                          const GpuKernels* kernels);
 
+// Whether the CPU kernels decode: rows of a step may then share positions.
+bool usesCpuKernels(const Model& model, DecodePath path, const GpuKernels* kernels);
+
 // Positions of a page of the cache that sequences of up to `longest` positions, rounded to the
 // cache's unit, are decoded in. Tensor operations want each in one piece.
 int64_t pagePositions(const Model& model, DecodePath path, const GpuKernels* kernels,

@@ -154,9 +154,11 @@ void checkOpenDecoder(const Model& model, const OpenDecoder& open) {
 
 void checkFits(const Model& model, size_t number, const GenerateRequest& request,
                const KvBudget& budget, const GenerateOptions& options) {
-  // Where samples share whole tiles of their prompt, the rest may begin and end within a page.
-  const int64_t unit = KvCache::roundedPositions(1);
-  const int64_t pages = positionsNeeded(request) + budget.pagePositions - unit;
+  const int64_t positions = positionsNeeded(request);
+  // What samples do not share of their prompt may begin and end within a page.
+  const bool shares = budget.sharesPrompts && request.numSamples > 1;
+  const int64_t pages = shares ? positions + budget.pagePositions - KvCache::roundedPositions(1)
+                               : budget.pagesFor(positions) * budget.pagePositions;
   const int64_t needed = pages + promptPositions(request);
   if (needed <= budget.positions) return;
   const int64_t perPosition = KvCache::bytesPerPosition(model.spec, model.dtype);
@@ -178,6 +180,7 @@ KvBudget planKvBudget(const Model& model, const DecoderNeeds& needs,
       .positions = bytes / perPosition,
       .maxSlots = options.maxSlots,
       .pagePositions = pagePositions(model, options.path, kernels, needs.longest),
+      .sharesPrompts = usesCpuKernels(model, options.path, kernels),
   };
   for (size_t i = 0; i < requests.size(); ++i) checkFits(model, i, requests[i], budget, options);
   const bool grows = model.device.is_cpu() && model.kernels == nullptr;

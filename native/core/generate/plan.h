@@ -11,7 +11,8 @@ struct KvBudget {
   int64_t bytes = 0;
   int64_t positions = 0;
   int64_t maxSlots = 0;
-  int64_t pagePositions = 0;  // of a page of the cache
+  int64_t pagePositions = 0;   // of a page of the cache
+  bool sharesPrompts = false;  // samples read whole tiles of their prompt where one copy lies
   // Pages that are allocated at once, on a GPU, where growing would leave the allocator blocks that
   // fit nothing else, and where graphs hold the addresses; 0: the cache grows.
   int64_t fixedPages = 0;
