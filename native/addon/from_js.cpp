@@ -37,12 +37,13 @@ constexpr std::array<Named<Sharded>, 3> kSharded{{{"weights", Sharded::kWeights}
 constexpr std::array<Named<Moment>, 2> kMoments{
     {{"exp_avg", Moment::kExpAvg}, {"exp_avg_sq", Moment::kExpAvgSq}}};
 
-constexpr std::array<Named<KernelFamily>, kKernelFamilies.size()> kFamilies{
-    {{"decode", KernelFamily::kDecode},
-     {"graphs", KernelFamily::kGraphs},
-     {"training", KernelFamily::kTraining},
-     {"adamw", KernelFamily::kAdamW},
-     {"dropout", KernelFamily::kDropout}}};
+constexpr auto kFamilies = [] {
+  std::array<Named<KernelFamily>, kKernelFamilies.size()> all{};
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i] = {familyName(kKernelFamilies[i]), kKernelFamilies[i]};
+  }
+  return all;
+}();
 
 SamplingOptions readSampling(const Fields& fields) {
   return {.temperature = fields.number("temperature"),

@@ -44,15 +44,15 @@ class Seen {
 /** Passes that a group of texts ({ids, begin}, of which [0, begin) is the prompt) takes. */
 function passesOf(texts, { tokens, draft, shares }) {
   const all = new Seen(tokens);
-  const own = texts.map(() => new Seen(tokens));
+  const own = new Map(texts.map((text) => [text, new Seen(tokens)]));
   const made = new Map(texts.map((text) => [text, text.begin]));
-  texts.forEach((text, i) => own[i].add(text, 0, text.begin));
+  for (const text of texts) own.get(text).add(text, 0, text.begin);
   let passes = 0;
   for (let live = texts; live.length > 0; live = live.filter((text) => made.get(text) < text.ids.length)) {
     const before = new Map(made);
     for (const text of live) {
       const from = before.get(text);
-      const found = own[texts.indexOf(text)].find(text, from) ?? (shares ? all.find(text, from) : undefined);
+      const found = own.get(text).find(text, from) ?? (shares ? all.find(text, from) : undefined);
       const known = found === undefined ? 0 : Math.min(draft, before.get(found.text) - found.at);
       let right = 0;
       while (right < known && found.text.ids[found.at + right] === text.ids[from + right]) right++;
@@ -60,7 +60,7 @@ function passesOf(texts, { tokens, draft, shares }) {
       passes++;
     }
     for (const text of live) {
-      own[texts.indexOf(text)].add(text, before.get(text), made.get(text));
+      own.get(text).add(text, before.get(text), made.get(text));
       all.add(text, before.get(text), made.get(text));
     }
   }

@@ -75,9 +75,12 @@ export function splitPerToken(flat: Float64Array, sequences: readonly Tokens[]):
   return sequences.map(({ completionIds }) => flat.slice(start, (start += completionIds.length)));
 }
 
-/** The inverse of `splitPerToken`. */
-export function joinPerToken(parts: readonly Float64Array[]): Float64Array {
-  const flat = new Float64Array(parts.reduce((total, part) => total + part.length, 0));
+/** All parts in one array of `type`. */
+export function joinArrays<Flat extends Float64Array<ArrayBuffer> | Int32Array<ArrayBuffer>>(
+  parts: readonly ArrayLike<number>[],
+  type: new (length: number) => Flat,
+): Flat {
+  const flat = new type(parts.reduce((total, part) => total + part.length, 0));
   let start = 0;
   for (const part of parts) {
     flat.set(part, start);
@@ -85,6 +88,9 @@ export function joinPerToken(parts: readonly Float64Array[]): Float64Array {
   }
   return flat;
 }
+
+/** The inverse of `splitPerToken`. */
+export const joinPerToken = (parts: readonly Float64Array[]): Float64Array => joinArrays(parts, Float64Array);
 
 /**
  * Packs the indices of `lengths` into bins of at most `budget` tokens: first-fit decreasing, so that few bins

@@ -2,6 +2,8 @@
  * Groups in flight (`groupsInFlight`): which of them a step trains on. They wait in the order of their prompts, oldest
  * first, and are trained on in the order in which they become complete, but none later than `maxStaleness` allows.
  */
+import { groupsPerBatch, updatesPerBatch } from './batches';
+
 /** Settings of a run that say which groups it trains on when. */
 export interface QueueSettings {
   /** Most groups in flight; null: every batch samples its own. */
@@ -20,16 +22,6 @@ interface Waiting {
   /** Its place in the order of completion; null: it is not complete. */
   completed: number | null;
 }
-
-/** Groups that are trained on together. */
-export const groupsPerBatch = ({
-  promptsPerStep,
-  stepsPerGeneration,
-}: Pick<QueueSettings, 'promptsPerStep' | 'stepsPerGeneration'>): number =>
-  promptsPerStep * stepsPerGeneration;
-
-const updatesPerBatch = ({ stepsPerGeneration, numIterations }: QueueSettings): number =>
-  stepsPerGeneration * numIterations;
 
 /** Batches after the one of `step` that a group begun then may still wait for. */
 const patience = (config: QueueSettings, step: number, begun: number): number =>

@@ -1,7 +1,8 @@
 /** Groups in flight: completions that go on over an update of the weights. */
-import { isRecord } from '../base/json';
+import { groupsPerBatch, updatesPerBatch } from '../base/batches';
 import { grouped } from '../base/text';
 import { MOST_COMPLETIONS } from './limits';
+import { isEngineSampler } from './samplers';
 
 interface Settings {
   groupsInFlight: number | null;
@@ -13,37 +14,23 @@ interface Settings {
   sampler?: unknown;
 }
 
-/** Whether the engine samples under this setting. */
-const byEngine = (sampler: unknown): boolean =>
-  sampler === 'engine' ||
-  (isRecord(sampler) && sampler['type'] === undefined && sampler['name'] === 'engine');
-
-const product = ({ promptsPerStep, stepsPerGeneration }: Settings) =>
-  stepsPerGeneration === 1
-    ? `promptsPerStep = ${promptsPerStep}`
-    : `promptsPerStep x stepsPerGeneration = ${promptsPerStep * stepsPerGeneration}`;
+const product = (config: Settings) =>
+  `promptsPerStep${config.stepsPerGeneration === 1 ? '' : ' x stepsPerGeneration'} = ${groupsPerBatch(config)}`;
 
 /** The least `maxStaleness` under which so many groups can wait for their turn; a batch takes some at a time. */
-function leastStaleness({
-  groupsInFlight,
-  promptsPerStep,
-  stepsPerGeneration,
-  numIterations,
-}: Settings): number {
-  const batches = Math.ceil(groupsInFlight! / (promptsPerStep * stepsPerGeneration)) - 1;
-  return batches * stepsPerGeneration * numIterations;
-}
+const leastStaleness = (config: Settings): number =>
+  (Math.ceil(config.groupsInFlight! / groupsPerBatch(config)) - 1) * updatesPerBatch(config);
 
 /** What is wrong with them, by the setting. */
 export const IN_FLIGHT_FAULTS = {
   groupsInFlight(config: Settings): string | null {
-    const { groupsInFlight: groups, numGenerations, promptsPerStep, stepsPerGeneration, sampler } = config;
+    const { groupsInFlight: groups, numGenerations } = config;
     if (groups === null) return null;
-    if (groups <= promptsPerStep * stepsPerGeneration)
+    if (groups <= groupsPerBatch(config))
       return `is ${groups}, but must be above ${product(config)}, which are decoded together anyway; null turns it off`;
     if (groups * numGenerations > MOST_COMPLETIONS)
       return `x numGenerations = ${grouped(groups * numGenerations)} completions would be in flight, more than any machine holds (at most ${grouped(MOST_COMPLETIONS)})`;
-    return byEngine(sampler)
+    return isEngineSampler(config)
       ? null
       : 'needs the engine as the sampler, which goes on with a completion under new weights; set it to null, or leave out sampler';
   },

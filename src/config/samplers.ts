@@ -27,6 +27,11 @@ export type VllmSetting = z.output<typeof vllmSampler>;
 export const servedBy = ({ sampler }: { sampler?: unknown }): VllmSetting | null =>
   isRecord(sampler) && sampler['type'] === 'vllm' ? (sampler as VllmSetting) : null;
 
+/** Whether the engine samples under these settings. */
+export const isEngineSampler = ({ sampler }: { sampler?: unknown }): boolean =>
+  sampler === 'engine' ||
+  (isRecord(sampler) && sampler['type'] === undefined && sampler['name'] === 'engine');
+
 /**
  * Defaults of a run whose completions servers sample, or earlier weights, too. Their log-probs are not quite the
  * trainer's, and where an answer is long the small differences of its tokens add up: ratios are taken token by token.

@@ -7,7 +7,7 @@ import { sampleTokens } from '../base/packing';
 import { continueGroups, type Staleness } from './in-flight';
 import { checkAdvantages } from './non-finite';
 import { nextPrompts } from './prompts';
-import { groupsPerBatch } from '../base/queue';
+import { groupsPerBatch } from '../base/batches';
 import { observeBatch, scoreBatch } from './rewards';
 import { sampleGroups, type SampledShare } from './rollouts';
 import { addLogprobs } from './score';

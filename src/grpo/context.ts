@@ -93,14 +93,6 @@ export interface UpdateContext extends Pick<
   beforeStep?: () => Promise<void>;
 }
 
-/** Updates that are made from one generated batch. */
-export function updatesPerGeneration({
-  stepsPerGeneration,
-  numIterations,
-}: Pick<Config, 'stepsPerGeneration' | 'numIterations'>): number {
-  return stepsPerGeneration * numIterations;
-}
-
 /** What rollbacks have changed so far. */
 export interface Eased {
   /** Rollbacks so far; each has its own stream of seeds. */

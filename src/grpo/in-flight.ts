@@ -1,7 +1,7 @@
 /** Samples with groups in flight: completions go on from one generation to the next, over an update of the weights. */
 import { abortable } from '../base/abortable';
 import { AcoerError } from '../base/errors';
-import { joinPerToken } from '../base/packing';
+import { joinArrays, joinPerToken } from '../base/packing';
 import { streamSeed } from '../base/rng';
 import { maximum } from '../base/statistics';
 import type { Group, Prompt, Rollout } from '../base/types';
@@ -66,7 +66,7 @@ function askedOf({ config }: StepContext, live: readonly Live[], seed: number | 
       const follows = last?.group === group && last.request.firstSample + last.request.numSamples === sample;
       if (follows && ids.length === 0 && last.request.firstToken === 0) return void last.request.numSamples++;
       const request = {
-        ids: joinedInts(prompt.ids, ids),
+        ids: joinArrays([prompt.ids, ids], Int32Array),
         thinkOpened: prompt.thinkOpened,
         firstSample: sample,
         numSamples: 1,
@@ -81,18 +81,16 @@ function askedOf({ config }: StepContext, live: readonly Live[], seed: number | 
   return asked;
 }
 
-const joinedInts = (...parts: Int32Array[]) => Int32Array.from(parts.flatMap((part) => [...part]));
-
 /** A completion with the tokens that the policy of `version` has added. */
 const withPart = (
   before: InFlightSample,
   { ids, logprobs, entropies, finish }: Completion,
   version: number,
 ): InFlightSample => ({
-  ids: joinedInts(before.ids, ids),
+  ids: joinArrays([before.ids, ids], Int32Array),
   logprobs: joinPerToken([before.logprobs, logprobs]),
   entropies: joinPerToken([before.entropies, entropies!]),
-  versions: joinedInts(before.versions, new Int32Array(ids.length).fill(version)),
+  versions: joinArrays([before.versions, new Int32Array(ids.length).fill(version)], Int32Array),
   finish: finish as InFlightSample['finish'],
 });
 

@@ -1,14 +1,9 @@
 /** The loop: generate a batch, update on its slices, report. Writes no files; `train/run.ts` does. */
 import type { KnownMetrics } from '../base/metric-names';
+import { updatesPerBatch } from '../base/batches';
 import { finiteNumbers } from '../base/json';
 import { makeGenerationBatch, type GenerationBatch } from './batch';
-import {
-  updatesPerGeneration,
-  type LoopContext,
-  type LoopControl,
-  type LoopPosition,
-  type StepContext,
-} from './context';
+import { type LoopContext, type LoopControl, type LoopPosition, type StepContext } from './context';
 import { lowestLimits } from './memory';
 import { costMetrics, generationMetrics, rankMetrics, updateMetrics } from './metrics';
 import type { OpenBatch } from './sample';
@@ -53,7 +48,7 @@ async function updateStep(
   const refusal = refusedUpdate(batch, slice, update);
   const refused = refusal === null ? 0 : state.refused + 1;
   const updatesDone = batch.updatesDone + 1;
-  const open = updatesDone < updatesPerGeneration(context.config) ? { ...batch, updatesDone } : null;
+  const open = updatesDone < updatesPerBatch(context.config) ? { ...batch, updatesDone } : null;
   const next = { ...(generated?.state ?? state), step: index, refused, memory: context.memory.state() };
   const position = { loop: next, open, inFlight: generated?.inFlight ?? before };
   return { index, metrics, generated, refusal, position };

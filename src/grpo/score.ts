@@ -1,7 +1,8 @@
 /** Log-probs and entropies of samples, without gradients, in passes that fit into memory. */
 import type { Policy, TokenValues } from '../engine/types';
 import { apart, packSequences, runsByTokens, splitPerToken } from '../base/packing';
-import { updatesPerGeneration, type ScoreContext } from './context';
+import { updatesPerBatch } from '../base/batches';
+import type { ScoreContext } from './context';
 import { dealtByTokens } from '../base/dealing';
 import { checkTokens, onEveryRank } from './non-finite';
 import { sampleName, type Sample } from './sample';
@@ -41,7 +42,7 @@ export async function addLogprobs(context: ScoreContext, samples: readonly Sampl
   // With the log-probs of the training pass, dropout would be part of the correction's ratio.
   const corrected = config.importanceSamplingCorrection !== null && config.loraDropout > 0;
   const scored = await onEveryRank(ranks, 'scoring', async () => {
-    if (updatesPerGeneration(config) > 1 || corrected) await scoreAll("the policy's", 'oldLogprobs', policy);
+    if (updatesPerBatch(config) > 1 || corrected) await scoreAll("the policy's", 'oldLogprobs', policy);
     const whose = reference === null ? "the base model's" : "the starting adapter's";
     if (config.beta !== 0) await scoreAll(whose, 'refLogprobs', reference);
     return own.map(({ oldLogprobs, refLogprobs }) => ({ oldLogprobs, refLogprobs }));

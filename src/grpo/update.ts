@@ -192,16 +192,15 @@ function emptyResult(samples: readonly Sample[], learningRate: number, rank: num
 
 /**
  * Whether the first pass over a batch was made with wrong kernels, which are then left out. What was scored with them is
- * scored again. Groups in flight were sampled with other weights, so nothing can be told of them.
+ * scored again.
  */
 async function trainedWrongly(
   context: UpdateContext,
   { samples, updatesDone }: OpenBatch,
   result: UpdateResult,
 ): Promise<boolean> {
-  const { drift, config } = context;
-  if (updatesDone > 0 || drift === undefined || config.groupsInFlight !== null) return false;
-  const wrong = await drift.settle(context, samples, trainerLogprobs(context, result));
+  if (updatesDone > 0 || context.drift === undefined) return false;
+  const wrong = await context.drift.settle(context, samples, trainerLogprobs(context, result));
   if (wrong) await addLogprobs(context, samples);
   return wrong;
 }

@@ -1,5 +1,6 @@
 /** Seconds to decode completions of drawn lengths, which enter the slots and pages of a cache in order. */
-import { groupsNeeded, groupsPerBatch, groupsToBegin, nextBatch, type QueueSettings } from '../base/queue';
+import { groupsPerBatch, updatesPerBatch } from '../base/batches';
+import { groupsNeeded, groupsToBegin, nextBatch, type QueueSettings } from '../base/queue';
 import { mean, minimum } from '../base/statistics';
 import { PageAdmission, type KvPlan } from './kv';
 
@@ -97,7 +98,7 @@ class Flight {
     const seconds = yield* this.decode(needed);
     const taken = nextBatch(this.live, needed);
     this.live = this.live.filter((group) => !taken.includes(group));
-    this.step += settings.stepsPerGeneration * settings.numIterations;
+    this.step += updatesPerBatch(settings);
     return seconds;
   }
 

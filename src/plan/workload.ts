@@ -3,6 +3,7 @@ import { servedBy, type Config } from '../config';
 import { DEFAULT_SLOTS } from '../engine/types';
 import { adaptedEverywhere, pairParameters, parameterCount, type Adapted, type ModelShape } from './cost';
 import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
+import { groupsPerBatch, updatesPerBatch } from '../base/batches';
 import { maximum, sum } from '../base/statistics';
 import { samplesOfPart } from '../base/dealing';
 
@@ -74,8 +75,8 @@ function fullest(mean: number, prompts: number, config: Config): number {
 }
 
 /** Draws what `plannedWork` needs piece by piece, because that takes longest. */
-export function* drawAhead({ promptsPerStep, stepsPerGeneration, numGenerations }: Config): Generator<void> {
-  const { prompts, group } = drawnPart(promptsPerStep * stepsPerGeneration, numGenerations);
+export function* drawAhead(config: Config): Generator<void> {
+  const { prompts, group } = drawnPart(groupsPerBatch(config), config.numGenerations);
   for (let draw = 0; draw < DRAWS; draw++) {
     drawLengths(1, { prompts, group, cap: 1, draw });
     yield;
@@ -96,25 +97,25 @@ export function plannedWork(
   lengths: LengthTrajectory,
   of: { adapted?: readonly Adapted[] | undefined; ranks?: number | undefined } = {},
 ): PlannedWork {
-  const { promptsPerStep, stepsPerGeneration, numIterations, numGenerations, maxCompletionLength } = config;
+  const { promptsPerStep, numGenerations, maxCompletionLength } = config;
   const { adapted = null, ranks = 1 } = of;
-  const updatesPerBatch = stepsPerGeneration * numIterations;
   const longestMean = Math.max(lengths.first, lengths.last);
-  const prompts = promptsPerStep * stepsPerGeneration;
+  const prompts = groupsPerBatch(config);
+  const sampled =
+    ranks === 1 ? { prompts, group: numGenerations } : sampledBy(ranks, prompts, numGenerations);
   // Whoever has most is dealt the mean and one more, where others cannot be dealt it.
   const most = (whole: number, one: number) => Math.min(whole, Math.ceil(whole / ranks) + one);
   return {
     promptTokens,
     maxNewTokens: maxCompletionLength,
-    ...(ranks === 1 ? { prompts, group: numGenerations } : sampledBy(ranks, prompts, numGenerations)),
-    promptsInFlight:
-      config.groupsInFlight ?? (ranks === 1 ? prompts : sampledBy(ranks, prompts, numGenerations).prompts),
+    ...sampled,
+    promptsInFlight: config.groupsInFlight ?? sampled.prompts,
     prefillTokens: promptTokens + (config.groupsInFlight === null ? 0 : maxCompletionLength - 1),
     updateSequences: most(promptsPerStep * numGenerations, 1),
     maxSlots: config.maxSlots ?? DEFAULT_SLOTS,
     fullestUpdateTokens: most(fullest(longestMean, promptsPerStep, config), maxCompletionLength),
     fullestBatchTokens: most(fullest(longestMean, prompts, config), maxCompletionLength),
-    scoringPasses: (updatesPerBatch > 1 ? 1 : 0) + (config.beta !== 0 ? 1 : 0),
+    scoringPasses: (updatesPerBatch(config) > 1 ? 1 : 0) + (config.beta !== 0 ? 1 : 0),
     ...trainedBy(config),
     adapted,
     kvBytes: config.kvBytes,

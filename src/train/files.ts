@@ -1,4 +1,5 @@
 /** The files of a run of `train`: besides those of every run, tables of completions and answers, and dumps. */
+import { updatesPerBatch } from '../base/batches';
 import { finiteNumbers } from '../base/json';
 import {
   pruneCheckpoints,
@@ -35,9 +36,9 @@ export class TrainFiles extends RunFiles {
 
   /** The table of completions of a new batch, and the one that is printed, if they are due. */
   async completions(step: number, { groups, rewards, samples }: GenerationBatch): Promise<void> {
-    const { completionsSteps, logCompletions, stepsPerGeneration, numIterations } = this.run.config;
+    const { completionsSteps, logCompletions } = this.run.config;
     // The batch is that of so many steps from this one on, any of which may be due.
-    const last = step + stepsPerGeneration * numIterations - 1;
+    const last = step + updatesPerBatch(this.run.config) - 1;
     const due = (every: number) => every > 0 && Math.floor(last / every) > Math.floor((step - 1) / every);
     if (!due(completionsSteps) && !due(logCompletions)) return;
     const rows = groups

@@ -1,4 +1,5 @@
 /** The collapse guard of a run: the monitor with the run's settings. */
+import { groupsPerBatch, updatesPerBatch } from '../base/batches';
 import type { Config } from '../config';
 import {
   monitorMetrics,
@@ -36,13 +37,13 @@ export function monitorContext(
   config: Pick<Config, 'promptsPerStep' | 'stepsPerGeneration' | 'numIterations' | 'evalSteps' | 'maxSteps'>,
   base: Evaluation | null,
 ): MonitorContext {
-  const { promptsPerStep, stepsPerGeneration, numIterations, evalSteps, maxSteps } = config;
+  const { evalSteps, maxSteps } = config;
   const kind = base?.sampled ? 'sampled' : 'greedy';
   const summary = base?.[kind] ?? null;
   const between = evalSteps > 0 && evalSteps < maxSteps;
   return {
-    groupsPerBatch: promptsPerStep * stepsPerGeneration,
-    updatesPerBatch: stepsPerGeneration * numIterations,
+    groupsPerBatch: groupsPerBatch(config),
+    updatesPerBatch: updatesPerBatch(config),
     base: summary && { accuracy: summary.accuracy, thinkingTokens: summary.thinkingTokens },
     evaluations: between && summary !== null ? { kind, problems: summary.n } : null,
   };

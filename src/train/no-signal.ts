@@ -1,7 +1,7 @@
 /** Notices steps with nothing to learn from: every advantage is 0 or masked, so only a KL term has effect. */
 import type { Config } from '../config';
 import type { GenerationBatch } from '../grpo/batch';
-import { updatesPerGeneration } from '../grpo/context';
+import { updatesPerBatch } from '../base/batches';
 import { isTruncated } from '../grpo/sample';
 import type { Rollout } from '../base/types';
 
@@ -47,7 +47,7 @@ export class NoSignal {
       batch.groups.every(({ rollouts }) => rollouts.every(holds));
     const { steps, truncated, wrong, right } = this.stretch;
     this.stretch = {
-      steps: steps + updatesPerGeneration(this.config),
+      steps: steps + updatesPerBatch(this.config),
       truncated: truncated && all(isTruncated),
       wrong: wrong && all(({ verdict }) => !verdict.correct),
       right: right && all(({ verdict }) => verdict.correct),

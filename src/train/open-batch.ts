@@ -1,6 +1,7 @@
 /** Writes a batch with updates left as a checkpoint's tensors and a few numbers, and reads it back. */
 import type { Tensor } from '../run';
 import { badInput } from '../base/errors';
+import { joinArrays } from '../base/packing';
 import type { OpenBatch, Sample } from '../grpo/sample';
 
 export type Ragged = Int32Array | Float64Array;
@@ -41,15 +42,9 @@ export function setRagged(
 }
 
 function joined(parts: readonly (Ragged | null)[], type: RaggedType): Tensor {
-  const total = parts.reduce((sum, part) => sum + (part?.length ?? 0), 0);
-  const data = new type(total);
-  let start = 0;
-  for (const part of parts) {
-    if (part === null) continue;
-    data.set(part, start);
-    start += part.length;
-  }
-  return { shape: [total], data };
+  const all: readonly Ragged[] = parts.filter((part) => part !== null);
+  const data = type === Int32Array ? joinArrays(all, Int32Array) : joinArrays(all, Float64Array);
+  return { shape: [data.length], data };
 }
 
 export function openBatchTensors({ samples }: OpenBatch): Map<string, Tensor> {

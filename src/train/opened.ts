@@ -1,6 +1,6 @@
 /** Engine, model and policy of a run, opened last, its plan, and the record of all that is open. */
 import { existsSync } from 'node:fs';
-import { servedBy, type Config } from '../config';
+import { isEngineSampler, servedBy, type Config } from '../config';
 import type { Engine, Model, Policy } from '../engine/types';
 import { loadTrained, scheduleOf, type Loaded } from '../life/policy';
 import { resolveLoss } from '../losses';
@@ -19,7 +19,6 @@ import { KernelDrift } from '../grpo/kernel-drift';
 import { MemoryLimits } from '../grpo/memory';
 import { DataOrder } from '../grpo/order';
 import type { TrainOptions } from './options';
-import { isEngineSampler } from './sampler';
 import { PROBES, type ServedOptions, servedSampler } from './served';
 import { somePrompts } from './some-prompts';
 import type { Watchdog } from '../life/watchdog';
@@ -136,6 +135,8 @@ function loopContext(
 ): LoopContext {
   const { model, policy } = loaded;
   const memory = new MemoryLimits(config, { warn });
+  // Completions of other weights say nothing about the kernels.
+  const isOnPolicy = isEngineSampler(config) && config.groupsInFlight === null;
   const engineSampler = new EngineSampler({ model, policy, tokenizer, slots: () => memory.slots() });
   return {
     ...loaded,
@@ -150,7 +151,7 @@ function loopContext(
     loss: resolveLoss(config.lossType, config.lossParams[config.lossType]),
     schedule: scheduleOf(config),
     memory,
-    ...(isEngineSampler(config) && { drift: new KernelDrift(model, warn ?? (() => undefined)) }),
+    ...(isOnPolicy && { drift: new KernelDrift(model, warn ?? (() => undefined)) }),
     ranks: new Ranks(processes),
     lengths: new ExpectedLengths(),
     sampler: makeSampler({

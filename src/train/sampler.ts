@@ -46,10 +46,6 @@ type InFile = Exclude<Config['sampler'], string | VllmSetting>;
 const named = (sampler: string | InFile): InFile =>
   typeof sampler === 'string' ? { name: sampler, params: {} } : sampler;
 
-/** Whether the engine samples, with the very weights that are trained. */
-export const isEngineSampler = ({ sampler }: Named): boolean =>
-  servedBy({ sampler }) === null && named(sampler as string | InFile).name === ENGINE;
-
 /** A file, or the folder that servers see, by its absolute path. */
 export function withAbsoluteFile(sampler: Config['sampler']): Config['sampler'] {
   const served = servedBy({ sampler });

@@ -1,4 +1,5 @@
 /** GRPO at work: steps of the loop, evaluations, the collapse guard, and what follows from a step. */
+import { isEngineSampler } from '../config';
 import { AcoerError, errorCode, errorMessage } from '../base/errors';
 import { percent } from '../base/text';
 import type { LoopStep } from '../grpo/step';
@@ -24,7 +25,6 @@ import { NoSignal } from './no-signal';
 import type { Opened } from './opened';
 import { forkCommand } from './resume';
 import { restoreRun, startState, lacksIdentity, startsMonitorOver, storedPart, type RunState } from './state';
-import { isEngineSampler } from './sampler';
 import { runVerdict } from './verdict';
 
 export class GrpoWork implements Work<LoopStep, RunSummary> {

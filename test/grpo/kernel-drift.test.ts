@@ -5,15 +5,10 @@ import type { GenerateCallOptions, KernelFamily, Model, Policy, TokenValues } fr
 import type { LoopContext } from '../../src/grpo/context';
 import { trainSteps } from '../../src/grpo/loop';
 import type { LoopStep } from '../../src/grpo/step';
-import { NO_WATCH } from '../../src/grpo/watch';
-import { openNew } from '../../src/life/opening';
-import type { Watchdog } from '../../src/life/watchdog';
 import type { ProcessGroup } from '../../src/ranks';
-import { openModel } from '../../src/train/opened';
-import { GRPO } from '../../src/train/opening';
-import { startState } from '../../src/train/state';
 import { FakeEngine, type FakePolicy } from '../helpers/fake-engine';
-import { fakeRun, removeFakeRuns } from '../helpers/fake-run';
+import { removeFakeRuns } from '../helpers/fake-run';
+import { openFake } from '../helpers/opened-fake';
 import { groupsInProcess } from '../helpers/ranks-in-process';
 
 afterAll(removeFakeRuns);
@@ -67,23 +62,13 @@ function onCard({ model, policy }: LoopContext, { errors, used, always = 0 }: Ca
 }
 
 async function run(on: Card | null, more: ConfigInput = {}, processes?: ProcessGroup) {
-  const { out, tokenizer, trainData, evalData } = fakeRun();
-  const settings = { maxSteps: 3, promptsPerStep: 3, numGenerations: 4, evalProblems: 0, ...more };
-  const opening = await openNew(GRPO, out, {
-    settings: { maxCompletionLength: 40, learningRate: 100, ...settings },
-    parts: { tokenizer, trainData, evalData },
-    fetching: {},
-    acceptChanged: [],
-    trust: false,
-    ranks: 1,
-  });
-  const watchdog = { ...NO_WATCH, loaded: () => undefined } as unknown as Watchdog;
+  const settings = { maxSteps: 3, promptsPerStep: 3, numGenerations: 4, ...more };
   const said: string[] = [];
   const options = { engine: new FakeEngine(), processes, warn: (text: string) => void said.push(text) };
-  const { loop } = await openModel(opening, watchdog, options);
+  const { out, loop, start } = await openFake(settings, options);
   if (on !== null) onCard(loop, on);
   const steps: LoopStep[] = [];
-  for await (const step of trainSteps(loop, await startState(opening, loop))) steps.push(step);
+  for await (const step of trainSteps(loop, await start(loop))) steps.push(step);
   rmSync(out, { recursive: true });
   const gaps = steps.map(({ metrics }) => metrics[GAP]!);
   return { gaps, said, steps, theta: (loop.policy as FakePolicy).theta };

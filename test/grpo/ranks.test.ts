@@ -5,18 +5,13 @@ import { AcoerError, errorCode, errorMessage } from '../../src/base/errors';
 import type { LoopContext } from '../../src/grpo/context';
 import { trainSteps } from '../../src/grpo/loop';
 import type { LoopStep } from '../../src/grpo/step';
-import { NO_WATCH } from '../../src/grpo/watch';
 import { Ranks, shareOf, type ProcessGroup } from '../../src/ranks';
 import { registerReward } from '../../src/rewards/registry';
 import type { BoundReward } from '../../src/rewards/types';
-import { openNew } from '../../src/life/opening';
-import { GRPO } from '../../src/train/opening';
-import { openModel } from '../../src/train/opened';
-import { startState } from '../../src/train/state';
 import { FakeEngine, type FakeFaults, type FakePolicy } from '../helpers/fake-engine';
-import { fakeRun, removeFakeRuns } from '../helpers/fake-run';
+import { removeFakeRuns } from '../helpers/fake-run';
+import { openFake } from '../helpers/opened-fake';
 import { comparable, groupsInProcess } from '../helpers/ranks-in-process';
-import type { Watchdog } from '../../src/life/watchdog';
 
 afterAll(removeFakeRuns);
 
@@ -34,23 +29,11 @@ async function runRank(
   more: ConfigInput,
   { faults = {}, change = () => ({}), onStep = () => undefined, signal }: RankOptions = {},
 ) {
-  const { out, tokenizer, trainData, evalData } = fakeRun();
-  const settings = { maxCompletionLength: 40, learningRate: 100, evalProblems: 0, ...more };
-  const opening = await openNew(GRPO, out, {
-    settings,
-    parts: { tokenizer, trainData, evalData },
-    fetching: {},
-    acceptChanged: [],
-    trust: false,
-    ranks: 1,
-  });
-  const watchdog = { ...NO_WATCH, loaded: () => undefined } as unknown as Watchdog;
   const engine = new FakeEngine(faults);
-  const { loop: given } = await openModel(opening, watchdog, { engine, processes });
+  const { out, loop: given, start } = await openFake(more, { engine, processes });
   const loop = { ...given, ...change(given) };
-  const start = await startState(opening, loop);
   const steps: LoopStep[] = [];
-  for await (const step of trainSteps(loop, start, { signal })) {
+  for await (const step of trainSteps(loop, await start(loop), { signal })) {
     onStep(step);
     steps.push(step);
   }

@@ -56,3 +56,15 @@ export function copyAsCrashed(folder: string, copy: string): void {
   cpSync(folder, copy, { recursive: true, filter });
   rmSync(join(copy, 'lock.json'));
 }
+
+/** A copy of a run as a kill after step k may have left it: later lines and tables, no later checkpoints. */
+export function copyKilledAfter(whole: string, k: number, folder: string): string {
+  cpSync(whole, folder, { recursive: true });
+  rmSync(join(folder, 'summary.json'));
+  rmSync(join(folder, 'final'), { recursive: true });
+  for (const name of readdirSync(join(folder, 'checkpoints'))) {
+    if (Number(name.slice('step-'.length)) > k)
+      rmSync(join(folder, 'checkpoints', name), { recursive: true });
+  }
+  return folder;
+}

@@ -1,10 +1,10 @@
 /** A run with groups in flight: completions go on over updates, none gets too old, and a kill changes nothing. */
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { train } from '../../src/train';
 import { fakeParts, fakeRun, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';
 import { asCall, type Given } from '../helpers/given';
-import { untimedFiles } from '../helpers/run-files';
+import { copyKilledAfter, untimedFiles } from '../helpers/run-files';
 
 afterAll(removeFakeRuns);
 
@@ -61,14 +61,7 @@ test('every prompt is trained on once, and none is left in flight at the end', (
 });
 
 test.each([1, 2, 4, 5, N - 1])('killed after step %i', async (k) => {
-  const folder = newFolder();
-  cpSync(whole, folder, { recursive: true });
-  rmSync(join(folder, 'summary.json'));
-  rmSync(join(folder, 'final'), { recursive: true });
-  for (const name of readdirSync(join(folder, 'checkpoints'))) {
-    if (Number(name.slice('step-'.length)) > k)
-      rmSync(join(folder, 'checkpoints', name), { recursive: true });
-  }
+  const folder = copyKilledAfter(whole, k, newFolder());
   await (await train(...asCall({ ...fakeParts(), resume: folder }))).result();
   expect(untimedFiles(folder)).toEqual(untimedFiles(whole));
 });

@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { train, type SamplerMaker, type TrainEvent } from '../../src/train';
 import { Mismatch } from '../../src/train/mismatch';
-import { isEngineSampler } from '../../src/train/sampler';
+import { isEngineSampler } from '../../src/config';
 import { fakeParts, fakeRun, metricsOf, removeFakeRuns } from '../helpers/fake-run';
 import { asCall, type Given } from '../helpers/given';
 

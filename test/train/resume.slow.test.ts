@@ -7,7 +7,7 @@ import { TINY_MODEL } from '../../src/models';
 import { readMetrics } from '../../src/run';
 import { FakeEngine } from '../helpers/fake-engine';
 import { fakeDataset, fakeEvaluation, fakeTokenizer } from '../helpers/fake-tokenizer';
-import { untimedFiles } from '../helpers/run-files';
+import { copyKilledAfter, untimedFiles } from '../helpers/run-files';
 import { asCall } from '../helpers/given';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-resume-'));
@@ -42,18 +42,7 @@ const settings: TrainSettings = {
   completionsSteps: 1,
 };
 
-/** A copy of a run as a kill after step k may have left it: later lines and tables, no later checkpoints. */
-function killedAfter(whole: string, k: number): string {
-  const folder = newFolder();
-  cpSync(whole, folder, { recursive: true });
-  rmSync(join(folder, 'summary.json'));
-  rmSync(join(folder, 'final'), { recursive: true });
-  for (const name of readdirSync(join(folder, 'checkpoints'))) {
-    if (Number(name.slice('step-'.length)) > k)
-      rmSync(join(folder, 'checkpoints', name), { recursive: true });
-  }
-  return folder;
-}
+const killedAfter = (whole: string, k: number): string => copyKilledAfter(whole, k, newFolder());
 
 let whole: string;
 beforeAll(async () => {

@@ -25,10 +25,10 @@ bool allCanEnd(std::vector<KvPages::Claim> claims, int64_t limit) {
 
 }  // namespace
 
-std::vector<KvPages::Claim> KvPages::claims() const {
+std::vector<KvPages::Claim> KvPages::claims(const Slot* taker, int64_t more) const {
   std::vector<Claim> all;
   for (const Slot& slot : slots_) {
-    if (slot.most > 0) all.push_back({slot.held(), slot.most});
+    if (slot.most > 0) all.push_back({slot.held() + (&slot == taker ? more : 0), slot.most});
   }
   return all;
 }
@@ -79,13 +79,7 @@ bool KvPages::reach(int64_t slot, int64_t positions, int64_t limit) {
   Slot& taker = slots_[static_cast<size_t>(slot)];
   const int64_t missing = std::min(pagesFor(positions), taker.most) - taker.held();
   if (missing <= 0) return true;
-  if (most_ > limit) {
-    std::vector<Claim> after{{taker.held() + missing, taker.most}};
-    for (const Slot& other : slots_) {
-      if (other.most > 0 && &other != &taker) after.push_back({other.held(), other.most});
-    }
-    if (!allCanEnd(std::move(after), limit)) return false;
-  }
+  if (most_ > limit && !allCanEnd(claims(&taker, missing), limit)) return false;
   take(taker, missing);
   return true;
 }

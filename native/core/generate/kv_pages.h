@@ -54,7 +54,8 @@ class KvPages {
     int64_t most = 0;  // 0: empty
     int64_t held() const { return static_cast<int64_t>(pages.size()); }
   };
-  std::vector<Claim> claims() const;
+  // Of those in slots, as if `taker` held so many pages more.
+  std::vector<Claim> claims(const Slot* taker = nullptr, int64_t more = 0) const;
   double expectedPages() const;
   void take(Slot& slot, int64_t count);
 

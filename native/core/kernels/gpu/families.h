@@ -18,9 +18,9 @@ constexpr std::array kKernelFamilies{KernelFamily::kDecode, KernelFamily::kGraph
                                      KernelFamily::kTraining, KernelFamily::kAdamW,
                                      KernelFamily::kDropout};
 
-inline const char* familyName(KernelFamily family) {
-  constexpr const char* kNames[] = {"decode", "graphs", "training", "adamw", "dropout"};
-  return kNames[static_cast<size_t>(family)];
+constexpr const char* kFamilyNames[] = {"decode", "graphs", "training", "adamw", "dropout"};
+constexpr const char* familyName(KernelFamily family) {
+  return kFamilyNames[static_cast<size_t>(family)];
 }
 
 // Why a family is left to libtorch's operations, a sentence; empty: it is used.
