@@ -16,13 +16,15 @@ Request loadModel(const Info&, const Fields& args) {
   auto spec = readModelSpec(args.object("spec"));
   auto weights = readTensorTable(args.object("weights"));
   const at::ScalarType dtype = readDtype(args, "dtype");
+  const Quantization quantization = readQuantization(args, "quantization");
   return {.job = args.count("job"),
           .work =
-              [spec, weights = std::move(weights), dtype](CallContext& call) {
-                const auto model =
-                    acoer::loadModel({spec, weights, call.session.device(), dtype}, call.cancel);
+              [spec, weights = std::move(weights), dtype, quantization](CallContext& call) {
+                const auto model = acoer::loadModel(
+                    {spec, weights, call.session.device(), dtype, quantization}, call.cancel);
                 return packed(ModelFacts{call.session.add(model), model->spec, model->dtype,
-                                         model->device.str(), model->parameterCount, model->bytes});
+                                         model->quantization, model->device.str(),
+                                         model->parameterCount, model->bytes});
               },
           .changesMemory = true};
 }

@@ -27,6 +27,9 @@ T oneOf(const Fields& fields, const char* key, const std::array<Named<T>, N>& ch
 constexpr std::array<Named<at::ScalarType>, 3> kDtypes{
     {{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}, {"float64", at::kDouble}}};
 
+constexpr std::array<Named<Quantization>, 2> kQuantizations{
+    {{"nf4", Quantization::kNf4}, {"int8", Quantization::kInt8}}};
+
 constexpr std::array<Named<PolicyOptions::Kind>, 2> kKinds{
     {{"lora", PolicyOptions::Kind::kLora}, {"full", PolicyOptions::Kind::kFull}}};
 
@@ -117,6 +120,11 @@ std::optional<int64_t> readHandle(const Fields& fields, const char* key) {
 
 at::ScalarType readDtype(const Fields& fields, const char* key) {
   return oneOf(fields, key, kDtypes);
+}
+
+Quantization readQuantization(const Fields& fields, const char* key) {
+  if (!fields.has(key) || fields.isNull(key)) return Quantization::kNone;
+  return oneOf(fields, key, kQuantizations);
 }
 
 KernelFamily readKernelFamily(const Fields& fields, const char* key) {

@@ -58,6 +58,8 @@ struct HandledRequest {
 
 std::optional<int64_t> readHandle(const Fields& fields, const char* key);
 at::ScalarType readDtype(const Fields& fields, const char* key);
+// May be null.
+Quantization readQuantization(const Fields& fields, const char* key);
 KernelFamily readKernelFamily(const Fields& fields, const char* key);
 Sharded readSharded(const Fields& fields, const char* key);
 Moment readMoment(const Fields& fields, const char* key);

@@ -40,8 +40,13 @@ Napi::Object record(Napi::Env env, std::initializer_list<std::pair<const char*, 
 }  // namespace
 
 Napi::Value toJs(Napi::Env env, const ModelFacts& facts) {
+  const bool nf4 = facts.quantization == Quantization::kNf4;
+  const Field quantization = facts.quantization == Quantization::kNone
+                                 ? Field(env.Null())
+                                 : Field(std::string(nf4 ? "nf4" : "int8"));
   return record(env, {{"model", facts.model},
                       {"dtype", dtypeName(facts.dtype)},
+                      {"quantization", quantization},
                       {"device", facts.device},
                       {"parameterCount", facts.parameterCount},
                       {"bytes", facts.bytes},

@@ -29,6 +29,7 @@ struct ModelFacts {
   int64_t model = 0;
   ModelSpec spec;
   at::ScalarType dtype = at::kFloat;
+  Quantization quantization = Quantization::kNone;
   std::string device;
   int64_t parameterCount = 0;
   int64_t bytes = 0;

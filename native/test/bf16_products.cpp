@@ -25,6 +25,7 @@ namespace {
 constexpr int kVectorBytes = 16;
 // clang-format off: the order matters
 #include "kernels/cpu/vector_body.h"
+#include "kernels/cpu/quantised_body.h"
 #include "kernels/cpu/bf16_products_body.h"
 #include "kernels/cpu/bf16_products_amx_body.h"
 // clang-format on

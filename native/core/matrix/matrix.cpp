@@ -23,6 +23,8 @@ using kernels::kPanelRows;
 constexpr int64_t kParallelFlops = int64_t{1} << 21;
 // Columns of a bf16 matrix widened to fp32 at a time: 64 MB at 4,096 columns.
 constexpr int64_t kWidenedRows = 4096;
+// Weights dequantised at a time where they are not multiplied in panels: 64 MB in fp32.
+constexpr int64_t kDequantisedNumbers = int64_t{1} << 24;
 
 kernels::ProductScratch* scratch() {
   thread_local const auto own = std::make_unique<kernels::ProductScratch>();
@@ -53,6 +55,15 @@ kernels::ProductArgs productArgs(const at::Tensor& x, const at::Tensor& w, const
           .rows = x.size(0),
           .outputs = outputs,
           .inputs = inputs};
+}
+
+// The same with a quantised W.
+kernels::ProductArgs productArgs(const at::Tensor& x, const kernels::QuantisedWeight& w,
+                                 const at::Tensor& y, double scale, bool add, int64_t outputs) {
+  kernels::ProductArgs args = productArgs(x, x, y, scale, add, outputs, w.inputs);
+  args.w = nullptr;
+  args.quantised = &w;
+  return args;
 }
 
 // y = x W^T in fp32 for bf16 x and W.
@@ -102,7 +113,18 @@ bool startFrom(const at::Tensor& y_TO, const Into& into) {
 }
 
 Matrix::Matrix(at::Tensor w_OI)
-    : memory_(std::move(w_OI)), outputs_(memory_.size(0)), inputs_(memory_.size(1)) {}
+    : memory_(std::move(w_OI)),
+      type_(memory_.scalar_type()),
+      outputs_(memory_.size(0)),
+      inputs_(memory_.size(1)) {}
+
+Matrix::Matrix(Quantised quantised, at::ScalarType type)
+    : form_(quantised.kind == Quantization::kNf4 ? Form::kNf4 : Form::kInt8),
+      memory_(quantised.codes),
+      quantised_(std::make_shared<const Quantised>(std::move(quantised))),
+      type_(type),
+      outputs_(quantised_->outputs()),
+      inputs_(quantised_->inputs()) {}
 
 Matrix Matrix::ofModel(const at::Tensor& w_OI, at::Device device) {
   Matrix w(w_OI.to(device));
@@ -119,8 +141,9 @@ Matrix Matrix::forProducts(const at::Tensor& w_OI) {
 }
 
 Matrix Matrix::in(Form form) const {
+  if (isQuantised() && form == Form::kPacked) return Matrix(values()).in(form);
   Matrix w = *this;
-  if (form_ == Form::kPanels || form == form_) return w;
+  if (form_ == Form::kPanels || isQuantised() || form == form_) return w;
   w.form_ = form;
   if (form == Form::kPanels) w.memory_ = panelsOf(memory_);
   w.packed_ = form == Form::kPacked ? packForProducts(memory_) : at::Tensor();
@@ -129,7 +152,17 @@ Matrix Matrix::in(Form form) const {
 
 const at::Tensor& Matrix::plain() const {
   if (form_ == Form::kPanels) fail(ErrorCode::kInternal, "a matrix in panels is no plain tensor");
+  if (isQuantised()) fail(ErrorCode::kInternal, "a quantised matrix is no plain tensor");
   return memory_;
+}
+
+int64_t Matrix::bytes() const {
+  return isQuantised() ? quantised_->bytes() : static_cast<int64_t>(memory_.nbytes());
+}
+
+at::Tensor Matrix::values() const {
+  if (isQuantised()) return dequantisedRows(*quantised_, 0, outputs_, type_);
+  return form_ == Form::kPanels ? rows(at::arange(outputs_)) : memory_;
 }
 
 at::Tensor Matrix::forward(const at::Tensor& x_TI, bool wide) const {
@@ -141,6 +174,7 @@ at::Tensor Matrix::forward(const at::Tensor& x_TI, bool wide) const {
 
 void Matrix::forwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const Into& into) const {
   const bool add = startFrom(y_TO, into);
+  if (isQuantised()) return quantisedForward(y_TO, x_TI, into.scale, add);
   if (form_ == Form::kPanels) {
     const auto args = productArgs(x_TI, memory_, y_TO, into.scale, add, outputs_, inputs_);
     return multiply(kernels::productKernels().forward, args, outputs_, inputs_);
@@ -160,6 +194,7 @@ at::Tensor Matrix::backward(const at::Tensor& dy_TO) const {
 
 void Matrix::backwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO,
                           const Into& into) const {
+  if (isQuantised()) return quantisedBackward(dx_TI, dy_TO, into.scale, into.add);
   if (form_ == Form::kPanels) {
     const auto args = productArgs(dy_TO, memory_, dx_TI, into.scale, into.add, outputs_, inputs_);
     return multiply(kernels::productKernels().backward, args, inputs_, outputs_);
@@ -167,17 +202,64 @@ void Matrix::backwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO,
   multiplyPlain(dx_TI, dy_TO, memory_, /*transposed=*/false, into.scale, into.add);
 }
 
-at::ScalarType Matrix::backwardType() const {
-  return form_ == Form::kPanels ? at::kFloat : memory_.scalar_type();
+bool Matrix::multipliesPanels() const {
+  return form_ == Form::kPanels || (isQuantised() && type_ == at::kBFloat16 && memory_.is_cpu());
+}
+
+at::ScalarType Matrix::backwardType() const { return multipliesPanels() ? at::kFloat : type_; }
+
+void Matrix::quantisedForward(const at::Tensor& y_TO, const at::Tensor& x_TI, double scale,
+                              bool add) const {
+  if (multipliesPanels()) {
+    const kernels::QuantisedWeight w = weightOf(*quantised_);
+    const auto args = productArgs(x_TI, w, y_TO, scale, add, outputs_);
+    return multiply(kernels::productKernels().quantisedForward, args, outputs_, inputs_);
+  }
+  for (int64_t first = 0; first < outputs_; first += dequantisedAtATime()) {
+    const int64_t count = std::min(dequantisedAtATime(), outputs_ - first);
+    const at::Tensor w_RI = dequantisedRows(*quantised_, first, count, type_);
+    const at::Tensor y = y_TO.narrow(1, first, count);
+    if (y.scalar_type() != x_TI.scalar_type()) {
+      widenedForward(y, x_TI, w_RI);
+    } else {
+      multiplyPlain(y, x_TI, w_RI, /*transposed=*/true, scale, add);
+    }
+  }
+}
+
+void Matrix::quantisedBackward(const at::Tensor& dx_TI, const at::Tensor& dy_TO, double scale,
+                               bool add) const {
+  if (multipliesPanels()) {
+    const kernels::QuantisedWeight w = weightOf(*quantised_);
+    const auto args = productArgs(dy_TO, w, dx_TI, scale, add, outputs_);
+    return multiply(kernels::productKernels().quantisedBackward, args, inputs_, outputs_);
+  }
+  for (int64_t first = 0; first < outputs_; first += dequantisedAtATime()) {
+    const int64_t count = std::min(dequantisedAtATime(), outputs_ - first);
+    const at::Tensor w_RI = dequantisedRows(*quantised_, first, count, type_);
+    multiplyPlain(dx_TI, dy_TO.narrow(1, first, count), w_RI, /*transposed=*/false, scale,
+                  add || first > 0);
+  }
+}
+
+int64_t Matrix::dequantisedAtATime() const {
+  return std::max<int64_t>(1, kDequantisedNumbers / inputs_);
 }
 
 at::Tensor Matrix::rows(const at::Tensor& ids_N) const {
-  const at::Tensor rows_NI = at::empty({ids_N.size(0), inputs_}, memory_.options());
+  const at::Tensor rows_NI = at::empty({ids_N.size(0), inputs_}, memory_.options().dtype(type_));
   rowsInto(rows_NI, ids_N);
   return rows_NI;
 }
 
 void Matrix::rowsInto(const at::Tensor& rows_NI, const at::Tensor& ids_N) const {
+  if (isQuantised()) {
+    const at::Tensor ids = ids_N.cpu();
+    for (int64_t n = 0; n < ids.numel(); ++n) {
+      rows_NI[n].copy_(dequantisedRows(*quantised_, ids[n].item<int64_t>(), 1, type_)[0]);
+    }
+    return;
+  }
   if (form_ != Form::kPanels) {
     at::Tensor out = rows_NI;
     at::index_select_out(out, memory_, 0, ids_N);
@@ -193,9 +275,9 @@ void Matrix::rowsInto(const at::Tensor& rows_NI, const at::Tensor& ids_N) const 
 
 void Matrix::copyRow(int64_t id, void* out) const {
   if (form_ == Form::kPanels) return copyPanelRow(memory_, id, out);
-  const auto bytes = static_cast<size_t>(inputs_ * memory_.element_size());
-  const auto* from = static_cast<const char*>(memory_.const_data_ptr());
-  std::memcpy(out, from + static_cast<size_t>(id) * bytes, bytes);
+  const at::Tensor row_I =
+      isQuantised() ? dequantisedRows(*quantised_, id, 1, type_)[0] : memory_[id];
+  std::memcpy(out, row_I.const_data_ptr(), row_I.nbytes());
 }
 
 at::Tensor weightGradient(const at::Tensor& dy_TO, const at::Tensor& x_TI) {

@@ -5,6 +5,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
+
+#include "matrix/quantised.h"
 
 namespace acoer {
 
@@ -25,6 +28,8 @@ class Matrix {
     kPanels,  // bf16 on a CPU: in panels (panels.h), and there is no plain copy
     kPacked,  // fp32 or fp64 on a CPU: plain, and packed once for many forward products
               // (small_products.h), whose rows do not depend on each other
+    kNf4,     // 4 or 8 bits a weight (quantised.h), and there is no plain copy: products are those
+    kInt8,    // of the dequantised weights, rounded to type()
   };
 
   Matrix() = default;  // undefined
@@ -34,7 +39,10 @@ class Matrix {
   static Matrix ofModel(const at::Tensor& w_OI, at::Device device);
   // As products read it fastest if they are few: in panels of its own where it is bf16 on a CPU.
   static Matrix forProducts(const at::Tensor& w_OI);
-  // The same matrix in another form, in memory of its own. Panels stay what they are.
+  // A quantised one, which is multiplied with rows of `type`.
+  Matrix(Quantised quantised, at::ScalarType type);
+  // The same matrix in another form, in memory of its own. Panels stay what they are, and quantised
+  // ones, too, unless they are packed: then these are the dequantised weights.
   Matrix in(Form form) const;
 
   bool defined() const { return memory_.defined(); }
@@ -42,12 +50,18 @@ class Matrix {
   Form form() const { return form_; }
   int64_t outputs() const { return outputs_; }  // O
   int64_t inputs() const { return inputs_; }    // I
-  at::ScalarType type() const { return memory_.scalar_type(); }
+  at::ScalarType type() const { return type_; }
   at::Device device() const { return memory_.device(); }
-  // The memory of W: where it is counted, moved or trained.
+  // The memory of W: where it is moved or trained; of a quantised one the codes.
   const at::Tensor& memory() const { return memory_; }
-  // W as a tensor [O, I]. Throws kInternal for a matrix in panels.
+  int64_t bytes() const;  // that it takes, quantised with its scales
+  // W as a tensor [O, I]. Throws kInternal for a matrix in panels and for a quantised one.
   const at::Tensor& plain() const;
+  // Its weights as a tensor [O, I] of type(): plain() where there is one, else a copy.
+  at::Tensor values() const;
+  bool isQuantised() const { return quantised_ != nullptr; }
+  // Null if it is not.
+  const Quantised* quantised() const { return quantised_.get(); }
 
   // Products are computed with grad mode off. x, dx [T, I] and y, dy [T, O] are of W's type; their
   // rows may be parts of longer rows.
@@ -72,9 +86,19 @@ class Matrix {
   void copyRow(int64_t id, void* out) const;
 
  private:
+  // bf16 on a CPU, plain neither in memory nor in products.
+  bool multipliesPanels() const;
+  void quantisedForward(const at::Tensor& y_TO, const at::Tensor& x_TI, double scale,
+                        bool add) const;
+  void quantisedBackward(const at::Tensor& dx_TI, const at::Tensor& dy_TO, double scale,
+                         bool add) const;
+  int64_t dequantisedAtATime() const;  // rows
+
   Form form_ = Form::kPlain;
-  at::Tensor memory_;  // plain or panels
-  at::Tensor packed_;  // kPacked only
+  at::Tensor memory_;                           // plain, panels or codes
+  at::Tensor packed_;                           // kPacked only
+  std::shared_ptr<const Quantised> quantised_;  // kNf4 and kInt8 only
+  at::ScalarType type_ = at::kFloat;
   int64_t outputs_ = 0, inputs_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "base/device.h"
@@ -188,30 +189,118 @@ NamedTensors namedWeights(const ModelSpec& spec, const Weights& weights) {
   return named;
 }
 
+namespace {
+
+// Blocks of nf4 lie within rows.
+void checkQuantization(const ModelSpec& spec, Quantization quantization) {
+  if (quantization != Quantization::kNf4) return;
+  for (const LayerTensor& tensor : layerTensors(spec)) {
+    if (!tensor.matrix || tensor.columns % kNf4Block == 0) continue;
+    fail(ErrorCode::kBadArgument, "nf4 takes ", kNf4Block,
+         " adjacent weights of a row together, but ", tensor.parts.front().name,
+         " of a layer has rows of ", tensor.columns, ", which is no multiple of ", kNf4Block,
+         "; quantise to int8, or not at all");
+  }
+}
+
+class WeightLoader {
+ public:
+  WeightLoader(const TensorReader& reader, const LoadModelOptions& options, Model& model,
+               const Cancel& cancel)
+      : reader_(reader), options_(options), model_(model), cancel_(cancel) {}
+
+  Weights load() {
+    Weights weights =
+        allocateWeights(model_.spec, at::TensorOptions().dtype(model_.dtype).device(at::kMeta));
+    const std::vector<WeightSlot> slots = weightSlots(model_.spec, weights);
+    for (const WeightSlot& slot : slots) partsOf_[slot.whole.unsafeGetTensorImpl()].push_back(slot);
+    changeWeights(
+        model_.spec, weights, [&](const Matrix& shape) { return loadMatrix(shape.plain()); },
+        [&](const at::Tensor& shape) {
+          const at::Tensor vector = loadWhole(shape).to(model_.device);
+          model_.bytes += static_cast<int64_t>(vector.nbytes());
+          return vector;
+        });
+    return weights;
+  }
+
+ private:
+  using Parts = std::vector<WeightSlot>;
+
+  const Parts& partsOf(const at::Tensor& shape) const {
+    return partsOf_.at(shape.unsafeGetTensorImpl());
+  }
+
+  at::Tensor empty(c10::IntArrayRef sizes) const {
+    const at::Tensor tensor = at::empty(sizes, at::TensorOptions().dtype(model_.dtype));
+    preferHugePages(tensor);
+    return tensor;
+  }
+
+  void read(const std::string& name, const at::Tensor& into) {
+    reader_.read(name, into, cancel_);
+    model_.parameterCount += into.numel();
+  }
+
+  at::Tensor loadWhole(const at::Tensor& shape) {
+    const at::Tensor whole = empty(shape.sizes());
+    for (const WeightSlot& part : partsOf(shape)) {
+      read(part.name, whole.narrow(0, part.row, part.rows));
+    }
+    return whole;
+  }
+
+  Matrix loadMatrix(const at::Tensor& shape) {
+    cancel_.check();
+    const bool ofLayer = partsOf(shape).front().name.starts_with("model.layers.");
+    const Matrix matrix = ofLayer && options_.quantization != Quantization::kNone
+                              ? loadQuantised(shape)
+                              : Matrix::ofModel(loadWhole(shape), model_.device);
+    model_.bytes += matrix.bytes();
+    return matrix;
+  }
+
+  Matrix loadQuantised(const at::Tensor& shape) {
+    const Parts& parts = partsOf(shape);
+    std::vector<int64_t> rows;
+    for (const WeightSlot& part : parts) rows.push_back(part.rows);
+    Quantised quantised = allocateQuantised(options_.quantization, rows, shape.size(1));
+    preferHugePages(quantised.codes);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const at::Tensor part = empty({parts[i].rows, shape.size(1)});
+      read(parts[i].name, part);
+      if (!part.isfinite().all().item<bool>()) {
+        fail(ErrorCode::kBadFile, parts[i].name,
+             " has numbers that are not finite, which cannot be quantised");
+      }
+      quantisePart(quantised, i, part);
+    }
+    return Matrix(quantised.to(model_.device), model_.dtype);
+  }
+
+  const TensorReader& reader_;
+  const LoadModelOptions& options_;
+  Model& model_;
+  const Cancel& cancel_;
+  std::map<const at::TensorImpl*, Parts> partsOf_;
+};
+
+}  // namespace
+
 std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& cancel) {
   const at::Device device = resolveDevice(options.device.str());
   computeOn(device);
   checkSpec(options.spec);
+  checkQuantization(options.spec, options.quantization);
   const TensorReader reader(options.weights);
   checkWeights(reader, options.spec);
   auto model = std::make_shared<Model>();
   model->spec = options.spec;
   model->device = device;
   model->dtype = options.dtype;
+  model->quantization = options.quantization;
   model->kernels = gpuKernelsFor(device);
-  model->weights = allocateWeights(options.spec, at::TensorOptions().dtype(options.dtype));
-  for (const auto& [name, view] : namedWeights(model->spec, model->weights)) {
-    reader.read(name, view, cancel);
-    model->parameterCount += view.numel();
-    model->bytes += view.numel() * view.element_size();
-  }
-  changeWeights(
-      model->spec, model->weights,
-      [&](const Matrix& matrix) {
-        cancel.check();
-        return Matrix::ofModel(matrix.plain(), device);
-      },
-      [&](const at::Tensor& vector) { return vector.to(device); });
+  model->weights = WeightLoader(reader, options, *model, cancel).load();
   return model;
 }
 

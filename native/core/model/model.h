@@ -83,8 +83,10 @@ struct Model {
   Weights weights;
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
+  // Of the matrices of the layers; embedding, head, norms and biases are in `dtype`.
+  Quantization quantization = Quantization::kNone;
   int64_t parameterCount = 0;
-  int64_t bytes = 0;
+  int64_t bytes = 0;  // of the weights as they lie in memory
   // Do the work between the matrix products on a GPU; null: libtorch's operations do. The tests set
   // the emulated ones on a CPU.
   const GpuKernels* kernels = nullptr;
@@ -95,9 +97,11 @@ struct Model {
   }
 };
 
-// At most kSmallModelBytes, and computed by CPU kernels (the emulated GPU has its own).
+// At most kSmallModelBytes, and computed by CPU kernels (the emulated GPU has its own). Quantised
+// weights count as they are multiplied.
 inline bool isSmallOnCpu(const Model& model) {
-  return model.device.is_cpu() && model.kernels == nullptr && model.bytes <= kSmallModelBytes;
+  const int64_t bytes = model.parameterCount * static_cast<int64_t>(c10::elementSize(model.dtype));
+  return model.device.is_cpu() && model.kernels == nullptr && bytes <= kSmallModelBytes;
 }
 
 struct LoadModelOptions {
@@ -105,11 +109,14 @@ struct LoadModelOptions {
   TensorTable weights;
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
+  Quantization quantization = Quantization::kNone;
 };
 
 // Copies the weights into memory: the files may change or go away afterwards. They must hold every
-// weight exactly once and nothing else. Throws kBadFile or kBadShape naming the file and the
-// tensor, kBadArgument for a spec that is inconsistent or out of range.
+// weight exactly once and nothing else. On the way to a device, and where it is quantised, a weight
+// is read, changed and moved before the next one is read. Throws kBadFile or kBadShape naming the
+// file and the tensor, kBadArgument for a spec that is inconsistent or out of range or whose
+// matrices cannot be quantised.
 std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& cancel);
 
 // The name and a view of every parameter, in Hugging Face's naming; matrices must be plain. The

@@ -24,6 +24,9 @@ void checkPolicyOptions(const Model& model, const PolicyOptions& o) {
     need(model.dtype == at::kFloat || model.dtype == at::kDouble,
          "training all weights needs a model loaded as float32 or float64, not ",
          c10::toString(model.dtype), "; load it as float32 or train a LoRA");
+    need(model.quantization == Quantization::kNone,
+         "weights that are quantised cannot be trained; load the model without quantization, or "
+         "train a LoRA");
     return;
   }
   need(o.shard.count == 1, "an adapter's moments are small and not sharded");

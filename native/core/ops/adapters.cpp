@@ -55,7 +55,7 @@ Weights mergedWeights(const Policy& policy) {
       const std::vector<AdaptedRows> all = adaptedRows(policy, layer, fused);
       if (all.empty()) continue;
       Matrix& matrix = weights.layers[layer].*fused.weights;
-      const at::Tensor sum = matrix.plain().detach().clone();
+      const at::Tensor sum = matrix.values().detach().clone();
       for (const AdaptedRows& adapted : all) {
         const LoraPair& pair = *adapted.pair;
         Matrix(pair.a_RI.detach())

@@ -10,6 +10,7 @@ namespace {
 constexpr int kVectorBytes = 64;
 // clang-format off: the order matters
 #include "kernels/cpu/vector_body.h"
+#include "kernels/cpu/quantised_body.h"
 #include "kernels/cpu/bf16_products_body.h"
 // clang-format on
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/quantised.h"
 
 namespace acoer::kernels {
 
@@ -41,6 +42,8 @@ struct ProductScratch {
   alignas(64) float widened[kBlockPanels * kBlockPairs * kPanelLine];
   // A tile's rows of x in the type that the set multiplies.
   alignas(64) unsigned char x[kMostTileRows * kBlockPairs * 2 * sizeof(float)];
+  // Rows of a quantised W in bf16.
+  alignas(64) Bf16 rows[kPanelRows * kBlockPairs * 2];
 };
 
 struct ProductArgs {
@@ -48,7 +51,8 @@ struct ProductArgs {
   int64_t ldx = 0;
   const Bf16* w = nullptr;  // panels; for `plain` rows, ldw apart
   int64_t ldw = 0;
-  void* y = nullptr;  // float if `wide`, else Bf16
+  const QuantisedWeight* quantised = nullptr;  // instead of w
+  void* y = nullptr;                           // float if `wide`, else Bf16
   int64_t ldy = 0;
   bool wide = false;
   float scale = 1;
@@ -64,6 +68,9 @@ struct ProductKernels {
   Product forward;   // y (+)= scale x W^T: x [rows, I], y [rows, O]
   Product backward;  // y (+)= scale x W:   x [rows, O], y [rows, I]
   Product plain;     // the same of a W that does not lie in panels
+  // As forward and backward, of a quantised W: its blocks are brought into panels as they are
+  // multiplied.
+  Product quantisedForward, quantisedBackward;
 };
 const ProductKernels& productKernels();
 

@@ -44,6 +44,73 @@ ACOER_INLINE void turnBlock(const Bf16* in, Bf16* out) {
 }
 #undef ACOER_PICK
 
+// The lanes of `a` that have the bit kBit change places with those of `b` that do not.
+template <int kBit, int... kLane>
+ACOER_INLINE void exchangeLanes(Vec<uint32_t>& a, Vec<uint32_t>& b,
+                                std::integer_sequence<int, kLane...>) {
+  constexpr int kW = kLanes<uint32_t>;
+#ifdef __clang__
+  const Vec<uint32_t> low =
+      __builtin_shufflevector(a, b, (kLane & kBit ? kLane - kBit + kW : kLane)...);
+  b = __builtin_shufflevector(a, b, (kLane & kBit ? kLane + kW : kLane + kBit)...);
+#else
+  const Vec<uint32_t> low =
+      __builtin_shuffle(a, b, Vec<uint32_t>{(kLane & kBit ? kLane - kBit + kW : kLane)...});
+  b = __builtin_shuffle(a, b, Vec<uint32_t>{(kLane & kBit ? kLane + kW : kLane + kBit)...});
+#endif
+  a = low;
+}
+
+// Transposes as many rows as a vector has lanes.
+template <int kBit = kLanes<uint32_t> / 2>
+ACOER_INLINE void transposeLanes(Vec<uint32_t> (&rows)[kLanes<uint32_t>]) {
+  if constexpr (kBit > 0) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kLanes<uint32_t>; ++r) {
+      if ((r & kBit) != 0) continue;
+      exchangeLanes<kBit>(rows[r], rows[r | kBit],
+                          std::make_integer_sequence<int, kLanes<uint32_t>>{});
+    }
+    transposeLanes<kBit / 2>(rows);
+  }
+}
+
+// in: 16 pairs of columns of 16 rows, kBlockPairs pairs apart; out: as a panel holds them.
+ACOER_INLINE void panelOfRows(const Bf16* in, Bf16* out) {
+  constexpr int kW = kLanes<uint32_t>;
+  for (int64_t r = 0; r < kPanelRows; r += kW) {
+    for (int64_t i = 0; i < kPanelRows; i += kW) {
+      Vec<uint32_t> rows[kW];
+#pragma GCC unroll 16
+      for (int k = 0; k < kW; ++k) {
+        __builtin_memcpy(&rows[k], in + (r + k) * 2 * kBlockPairs + 2 * i, sizeof(rows[k]));
+      }
+      transposeLanes(rows);
+#pragma GCC unroll 16
+      for (int k = 0; k < kW; ++k) {
+        __builtin_memcpy(out + (i + k) * kPanelLine + 2 * r, &rows[k], sizeof(rows[k]));
+      }
+    }
+  }
+}
+
+// Panels [first, last) of a quantised W, pairs [pair, pair + pairs) of its columns.
+inline void panelsOfQuantised(const ProductArgs& args, int64_t first, int64_t last, int64_t pair,
+                              int64_t pairs, Bf16* rows, Bf16* out) {
+  constexpr int64_t kRow = 2 * kBlockPairs;
+  const int64_t count = smaller(2 * pairs, args.inputs - 2 * pair);
+  // 16 pairs are turned at a time; those beyond the last are zero.
+  const int64_t turned = (pairs + 15) / 16 * 16;
+  for (int64_t p = first; p < last; ++p, out += kBlockPairs * kPanelLine) {
+    for (int64_t r = 0; r < kPanelRows; ++r) {
+      const int64_t row = p * kPanelRows + r, given = row < args.outputs ? count : 0;
+      if (given > 0) dequantise(*args.quantised, row, 2 * pair, given, rows + r * kRow);
+      for (int64_t i = given; i < 2 * turned; ++i) rows[r * kRow + i] = Bf16{0};
+    }
+    for (int64_t i = 0; i < turned; i += 16) panelOfRows(rows + 2 * i, out + i * kPanelLine);
+  }
+}
+
 // Panels [first, last) of W^T, pairs [pair, pair + pairs) of its columns. Memory is read in the
 // order in which it lies.
 inline void turnPanels(const ProductArgs& args, int64_t first, int64_t last, int64_t pair,
@@ -85,6 +152,26 @@ inline void panelsOfRows(const ProductArgs& args, int64_t first, int64_t last, i
       given == kPanelRows ? join(kPanelRows) : join(given);
       __builtin_memcpy(out + (p - first) * kBlockPairs * kPanelLine, line, sizeof(line));
     }
+  }
+}
+
+// Panels [first, last) of the columns of a quantised W, pairs [pair, pair + pairs) of its rows.
+inline void panelsOfQuantisedRows(const ProductArgs& args, int64_t first, int64_t last,
+                                  int64_t pair, int64_t pairs, Bf16* rows, Bf16* out) {
+  const int64_t begin = first * kPanelRows / kNf4Block * kNf4Block;
+  const int64_t end =
+      smaller((last * kPanelRows + kNf4Block - 1) / kNf4Block * kNf4Block, args.inputs);
+  ProductArgs two = args;
+  two.w = rows - begin;
+  two.ldw = 2 * kBlockPairs;
+  two.outputs = 2;
+  for (int64_t i = 0; i < pairs; ++i, out += kPanelLine) {
+    const int64_t row = 2 * (pair + i);
+    dequantise(*args.quantised, row, begin, end - begin, rows);
+    // Behind the last row x has a zero, so any numbers do.
+    const int64_t odd = row + 1 < args.outputs ? row + 1 : row;
+    dequantise(*args.quantised, odd, begin, end - begin, rows + two.ldw);
+    panelsOfRows(two, first, last, 0, 1, out);
   }
 }
 
@@ -137,16 +224,18 @@ inline void fetchPart(const PanelBlock& block, int64_t index, int64_t parts) {
   }
 }
 
-// How W is multiplied: as its panels lie, by panels of its transpose, or by panels of plain rows.
-enum class WeightForm { kPanels, kTurned, kPlain };
+// How W is multiplied: as its panels lie, by panels of its transpose, or by panels of plain rows;
+// quantised, by panels of W or of its transpose.
+enum class WeightForm { kPanels, kTurned, kPlain, kQuantised, kQuantisedTurned };
 
 // Rows [row, row + rows) of columns [16 first, 16 last) of y.
 template <class Tile, WeightForm kForm>
 void multiplyBlock(const ProductArgs& args, int64_t row, int64_t rows, int64_t first, int64_t last,
                    ProductScratch* scratch) {
   constexpr bool kDirect = kForm == WeightForm::kPanels;
-  const int64_t depth = kDirect ? args.inputs : args.outputs;
-  const int64_t columns = kDirect ? args.outputs : args.inputs;
+  constexpr bool kForward = kDirect || kForm == WeightForm::kQuantised;
+  const int64_t depth = kForward ? args.inputs : args.outputs;
+  const int64_t columns = kForward ? args.outputs : args.inputs;
   const int64_t allPairs = (depth + 1) / 2, allPanels = (columns + kPanelRows - 1) / kPanelRows;
   const int64_t tiles = (rows + Tile::kRows - 1) / Tile::kRows;
   const int64_t steps = (rows + tiles * Tile::kStep - 1) / (tiles * Tile::kStep);
@@ -160,6 +249,10 @@ void multiplyBlock(const ProductArgs& args, int64_t row, int64_t rows, int64_t f
       turnPanels(args, first, last, pair, pairs, scratch->turned);
     } else if constexpr (kForm == WeightForm::kPlain) {
       panelsOfRows(args, first, last, pair, pairs, scratch->turned);
+    } else if constexpr (kForm == WeightForm::kQuantised) {
+      panelsOfQuantised(args, first, last, pair, pairs, scratch->rows, scratch->turned);
+    } else if constexpr (kForm == WeightForm::kQuantisedTurned) {
+      panelsOfQuantisedRows(args, first, last, pair, pairs, scratch->rows, scratch->turned);
     } else {
       block.w = args.w + panelPlace(allPanels, allPairs, first, pair);
       block.stride = pairs * kPanelLine;
@@ -205,7 +298,8 @@ void product(const ProductArgs& args, int64_t first, int64_t last, ProductScratc
 template <class Tile>
 constexpr ProductKernels productTable() {
   return {product<Tile, WeightForm::kPanels>, product<Tile, WeightForm::kTurned>,
-          product<Tile, WeightForm::kPlain>};
+          product<Tile, WeightForm::kPlain>, product<Tile, WeightForm::kQuantised>,
+          product<Tile, WeightForm::kQuantisedTurned>};
 }
 
 // Sums in vector registers. A Step holds the type X of x and what is done with one pair.

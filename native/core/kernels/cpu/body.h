@@ -10,6 +10,7 @@
 #include "kernels/cpu/rows_body.h"
 #include "kernels/cpu/attention_body.h"
 #include "kernels/cpu/sampler_body.h"
+#include "kernels/cpu/quantised_body.h"
 #include "kernels/cpu/bf16_products_body.h"
 // clang-format on
 
@@ -32,6 +33,7 @@ constexpr KernelSet makeSet(const char* name) {
           rowTable<Bf16>(),
           mathTable<float>(),
           mathTable<double>(),
+          {dequantise<float>, dequantise<Bf16>},
           productTable<VectorTile<WideningStep>>()};
 }
 

@@ -121,6 +121,7 @@ template <>
 const MathKernels<double>& mathKernels<double>() {
   return chosenSet().mathDouble;
 }
+const DequantiseKernels& dequantiseKernels() { return chosenSet().dequantise; }
 const ProductKernels& productKernels() { return chosenSet().products; }
 
 bool hasBf16Products() {

@@ -30,6 +30,7 @@ struct KernelSet {
   RowKernels<Bf16> rowsBf16;
   MathKernels<float> mathFloat;
   MathKernels<double> mathDouble;
+  DequantiseKernels dequantise;
   ProductKernels products;
 };
 
