@@ -70,7 +70,7 @@ export interface BenchResult {
   device: { device: string; name: string; threads: number };
   /** Why a GPU decoded without acoer's CUDA kernels or graphs; empty if it did not, null if nothing was decoded. */
   decodeFallback: string | null;
-  model: { parameters: number; dtype: string; trained: number };
+  model: { parameters: number; dtype: string; quantization: string | null; trained: number };
   workload: Workload & { slots: number; repeats: number; warmup: number };
   ceilings: { readBytesPerSecond: Spread; matmulFlopsPerSecond: Spread };
   /** The phases that ran; `step` is their sum. */
@@ -233,6 +233,7 @@ async function resultOf(
     model: {
       parameters: model.info.parameterCount,
       dtype: model.info.dtype,
+      quantization: model.info.quantization,
       trained: policy.info.parameterCount,
     },
     workload: { ...workload, slots: slots(workload), repeats: repeats.length, warmup },

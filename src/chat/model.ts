@@ -6,7 +6,7 @@ import { streamSeed } from '../base/rng';
 import type { ChatMessage } from '../base/types';
 import { createEngine } from '../engine/engine';
 import { needOptions, type OptionNames } from '../engine/options';
-import type { DeviceName, Dtype, Engine, Model, Policy, SamplingOptions } from '../engine/types';
+import type { DeviceName, Dtype, Engine, Model, Policy, Quantization, SamplingOptions } from '../engine/types';
 import { DEFAULT_SLOTS } from '../engine/types';
 import { baseModelOf, checkBaseTokenizer, loadChecked } from '../life/base-model';
 import { type ModelFetchOptions, resolveModel } from '../models';
@@ -27,6 +27,8 @@ export interface OpenModelOptions extends ModelFetchOptions {
   threads?: number;
   /** To compute in. Default: the model's own. */
   dtype?: Dtype;
+  /** Of the base's linear weights. Default: what the runs were trained over. */
+  quantization?: Quantization | null;
   /** Adapters in PEFT's layout by name, beside what runs have trained. */
   adapters?: Readonly<Record<string, string>>;
   /** Most tokens of a prompt and its answer. Default: the model's positions, at most `DEFAULT_MODEL_LENGTH`. */
@@ -62,7 +64,8 @@ export interface AnswerStream extends AsyncIterable<Omit<Piece, 'sample'>> {
 }
 
 const OPEN_OPTIONS: OptionNames<OpenModelOptions> = {
-  ...{ device: true, threads: true, dtype: true, adapters: true, maxModelLen: true, maxSlots: true },
+  ...{ device: true, threads: true, dtype: true, quantization: true, adapters: true },
+  ...{ maxModelLen: true, maxSlots: true },
   ...{ keepBytes: true, idleMs: true, signal: true, onProgress: true, onNotice: true },
 };
 const ASKING_OPTIONS: OptionNames<AskingOptions> = {
@@ -121,7 +124,10 @@ export class ChatModel implements AsyncDisposable {
     needOptions(options, 'openModel', OPEN_OPTIONS);
     const { device, threads, dtype, adapters = {}, ...rest } = options;
     const { signal } = options;
-    const { model: name, weights } = openingOf(typeof of === 'string' ? [of] : of);
+    const { model: name, weights, quantization } = openingOf(
+      typeof of === 'string' ? [of] : of,
+      options.quantization,
+    );
     const bases = [...weights.map(({ folder }) => folder), ...Object.values(adapters)].flatMap(
       (folder) => baseModelOf(folder) ?? [],
     );
@@ -130,7 +136,7 @@ export class ChatModel implements AsyncDisposable {
     for (const base of bases) checkBaseTokenizer(base, directory, tokenizer);
     const engine = await createEngine({ device, threads });
     try {
-      const model = await loadChecked(engine, directory, bases, { dtype, signal });
+      const model = await loadChecked(engine, directory, bases, { dtype, quantization, signal });
       const { maxPositions } = model.info;
       if (rest.maxModelLen !== undefined && rest.maxModelLen > maxPositions)
         throw badUsage(`maxModelLen is ${rest.maxModelLen}, but the model has ${maxPositions} positions.`);

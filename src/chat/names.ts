@@ -4,6 +4,7 @@ import { basename, join, resolve } from 'node:path';
 import { badInput, badUsage } from '../base/errors';
 import { isRecord, parsedJson } from '../base/json';
 import { readRegularFileSync } from '../base/regular-file';
+import type { Quantization } from '../engine/types';
 import { trainedModel, type TrainedWeights, trainedWeights } from '../life/trained';
 import { RunDirectory } from '../run';
 
@@ -15,6 +16,8 @@ export interface Opening {
   model: string;
   /** In the order in which they are listed. */
   weights: TrainedWeights[];
+  /** Of the model's linear weights. */
+  quantization: Quantization | null;
 }
 
 const MOST_CONFIG_BYTES = 64 * 1024 * 1024;
@@ -41,15 +44,30 @@ function weightsOf(path: string, several: boolean): TrainedWeights[] {
   return several ? weights.map((one) => ({ ...one, name: `${basename(path)}/${one.name}` })) : weights;
 }
 
+/** As was asked, or else what the runs were trained over. @throws BAD_CONFIG for runs that differ in it */
+function quantizationOf(
+  runs: readonly { path: string; quantization: Quantization | null }[],
+  asked: Quantization | null | undefined,
+): Quantization | null {
+  if (asked !== undefined) return asked;
+  const [first] = runs;
+  const other = runs.find(({ quantization }) => quantization !== first?.quantization);
+  if (other === undefined) return first?.quantization ?? null;
+  throw badUsage(
+    `${first!.path} and ${other.path} were trained over bases that are not quantised alike; start one program for each, or say --quantization.`,
+  );
+}
+
 /**
  * @param paths a model's name or folder, or runs on one model
+ * @param asked how its linear weights are to be quantised; undefined: as the runs say
  * @throws BAD_INPUT, BAD_CONFIG for runs of different models
  */
-export function openingOf(paths: readonly string[]): Opening {
+export function openingOf(paths: readonly string[], asked?: Quantization | null): Opening {
   paths.forEach(checkNotInside);
   const runs = paths.filter(isRun).map((path) => resolve(path));
   const others = paths.filter((path) => !isRun(path));
-  const named = runs.map((path) => ({ path, model: trainedModel(new RunDirectory(path)).model }));
+  const named = runs.map((path) => ({ path, ...trainedModel(new RunDirectory(path)) }));
   const models = new Set([...others, ...named.map(({ model }) => model)]);
   if (models.size !== 1) {
     throw badUsage(
@@ -60,5 +78,5 @@ export function openingOf(paths: readonly string[]): Opening {
   const twice = weights.find(({ name }, i) => weights.findIndex((one) => one.name === name) !== i);
   if (twice !== undefined)
     throw badUsage(`Two of the runs would be called ${twice.name}; rename the folder of one.`);
-  return { model: [...models][0]!, weights };
+  return { model: [...models][0]!, weights, quantization: quantizationOf(named, asked) };
 }

@@ -13,7 +13,7 @@ import { interruptible } from './interrupt';
 import { withModel } from './session';
 import { formatTable } from './table';
 import { printJsonLine, printNote, printText } from './output';
-import { withSpread } from './view/format';
+import { typeOf, withSpread } from './view/format';
 
 type Sizes = Pick<Workload, 'prompts' | 'promptTokens' | 'group' | 'newTokens'>;
 
@@ -94,7 +94,7 @@ function describe(result: BenchResult): string {
   const { workload: load, device, model, ceilings, parts } = result;
   const { matmulUtilization: used, logprobGap: gap } = result;
   return [
-    `${(model.parameters / 1e6).toFixed(1)} M parameters in ${model.dtype}, LoRA rank ${load.loraRank} (${(model.trained / 1e6).toFixed(2)} M)`,
+    `${(model.parameters / 1e6).toFixed(1)} M parameters in ${typeOf(model)}, LoRA rank ${load.loraRank} (${(model.trained / 1e6).toFixed(2)} M)`,
     `${device.device}: ${device.name}, ${device.threads} threads`,
     ...decodingOf(result),
     `${load.prompts} prompts of ${load.promptTokens} tokens x ${load.group} completions of ${load.newTokens}`,

@@ -1,6 +1,6 @@
 /** What a file of `src/cli` exports to be an `acoer` command, and options that several commands share. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { Dtype } from '../engine/binding';
+import type { Dtype, Quantization } from '../engine/binding';
 import type { DeviceName } from '../engine/types';
 import { badUsage } from '../base/errors';
 
@@ -50,6 +50,8 @@ export function required<T>(value: T | undefined, flag: string): T {
 export interface EngineFlags {
   device: DeviceName;
   dtype?: Dtype;
+  /** null: `none` was given. */
+  quantization?: Quantization | null;
   threads?: number;
 }
 
@@ -65,6 +67,12 @@ export function addModelOptions(command: Command): Command {
 
 const DTYPES: readonly Dtype[] = ['float32', 'bfloat16', 'float64'];
 
+const quantization = (text: string): Quantization | null => {
+  if (text === 'none') return null;
+  if (text === 'nf4' || text === 'int8') return text;
+  throw new InvalidArgumentError('It must be nf4, int8 or none.');
+};
+
 /** `--device` and `--threads`, for every command that computes. */
 export function addDeviceOptions(command: Command): Command {
   return command
@@ -72,11 +80,11 @@ export function addDeviceOptions(command: Command): Command {
     .option('--threads <n>', 'CPU threads (default: all cores)', integer(1, 4096));
 }
 
-/** Those and `--dtype`. */
+/** Those, `--dtype` and `--quantization`. */
 export function addEngineOptions(command: Command): Command {
   return addDeviceOptions(command).addOption(
     new Option('--dtype <dtype>', "number type to compute in (default: the model's own)").choices(DTYPES),
-  );
+  ).option('--quantization <form>', 'base weights in fewer bits: nf4, int8 or none', quantization);
 }
 
 /** The same as settings of a run, which has defaults of its own. */
@@ -84,5 +92,6 @@ export function addEngineSettings(command: Command): Command {
   return command
     .option('--device <device>', 'auto, cpu, cuda or cuda:N')
     .addOption(new Option('--dtype <dtype>', 'type of the base weights').choices(DTYPES))
+    .option('--quantization <form>', 'base weights in fewer bits: nf4, int8 or none', quantization)
     .option('--threads <n>', 'CPU threads (default: all cores)', integer(1, 4096));
 }

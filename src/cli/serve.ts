@@ -43,11 +43,11 @@ function adaptersOf(given: readonly string[]): Record<string, string> {
 /** Opens what the arguments name, with downloads shown. */
 export function openAsked(
   of: readonly string[],
-  { adapter, device, dtype, threads, maxModelLen }: AskedFlags,
+  { adapter, device, dtype, quantization, threads, maxModelLen }: AskedFlags,
   signal: AbortSignal,
   more: Pick<OpenModelOptions, 'maxSlots' | 'keepBytes' | 'idleMs'> = {},
 ): Promise<ChatModel> {
-  const options = { device, dtype, threads, maxModelLen, adapters: adaptersOf(adapter), ...more };
+  const options = { device, dtype, quantization, threads, maxModelLen, adapters: adaptersOf(adapter), ...more };
   return ChatModel.open(of, { ...options, ...showDownload(of[0]!, signal) });
 }
 

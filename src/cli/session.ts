@@ -1,4 +1,4 @@
-/** Opens engine, model and adapter as `--model`, `--adapter`, `--device` and `--dtype` request. */
+/** Opens engine, model and adapter as `--model`, `--adapter`, `--device`, `--dtype` and `--quantization` request. */
 import { createEngine } from '../engine/engine';
 import type { Engine, Model, Policy } from '../engine/types';
 import { resolveModel } from '../models';
@@ -43,7 +43,7 @@ export async function withModel<T>(
   const { directory } = await resolveModel(name, showDownload(name, signal));
   const { device, threads, openEngine = () => createEngine({ device, threads }) } = flags;
   await using engine = await openEngine();
-  const model = await loadChecked(engine, directory, bases, { dtype: flags.dtype, signal });
+  const model = await loadChecked(engine, directory, bases, { dtype: flags.dtype, quantization: flags.quantization, signal });
   const policy = flags.adapter === undefined ? null : await model.loadAdapter(flags.adapter);
   return await work({ directory, engine, model, policy, bases });
 }

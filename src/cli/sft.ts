@@ -18,7 +18,7 @@ import { printJsonLine, printNote, printText } from './output';
 import { layersOf, resumedRun, type RunFlags, stoppable } from './run-call';
 import { alignTable } from './table';
 import { gigabytes, grouped } from '../base/text';
-import { count } from './view/format';
+import { count, typeOf } from './view/format';
 
 /** Options that are shortcuts for settings. */
 const SETTINGS = [
@@ -31,6 +31,7 @@ const SETTINGS = [
   'seed',
   'device',
   'dtype',
+  'quantization',
   'threads',
 ] as const;
 
@@ -94,7 +95,7 @@ class SftView {
         break;
       case 'loaded':
         printNote(
-          `${event.model}: ${count(event.parameters, 'parameter')}, ${grouped(event.trained)} of them trained, ${event.dtype} on ${event.device}`,
+          `${event.model}: ${count(event.parameters, 'parameter')}, ${grouped(event.trained)} of them trained, ${typeOf(event)} on ${event.device}`,
         );
         break;
       case 'step':

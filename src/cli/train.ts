@@ -35,7 +35,17 @@ import { printJsonLine, printText } from './output';
 const CLOSING_INDENT = ' '.repeat(12);
 
 /** Options that are shortcuts for settings. */
-const SETTINGS = ['reward', 'adapter', 'full', 'maxSteps', 'seed', 'device', 'dtype', 'threads'] as const;
+const SETTINGS = [
+  'reward',
+  'adapter',
+  'full',
+  'maxSteps',
+  'seed',
+  'device',
+  'dtype',
+  'quantization',
+  'threads',
+] as const;
 
 interface TrainFlags extends RunFlags, RanksFlags, Pick<TrainSettings, (typeof SETTINGS)[number]> {
   preset?: string;

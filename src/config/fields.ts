@@ -318,6 +318,9 @@ const runFields = {
   dtype: orNull(z.enum(['float32', 'bfloat16', 'float64'])).describe(
     "Type of the base weights; null: the model's own (float32 for the tiny model).",
   ),
+  quantization: orNull(z.enum(['nf4', 'int8'])).describe(
+    "Keeps the linear weights of the base's layers in fewer bits and trains a LoRA over them: nf4 (4.13 bits a weight, QLoRA's, with double quantisation) or int8 (8 bits, a scale per row). They are quantised when the model is loaded, and sampler and trainer compute with the same ones. null: they are in `dtype`, as embedding, head and norms always are.",
+  ),
 };
 
 /** The fields by heading, in the order of the documentation. */

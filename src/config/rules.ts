@@ -29,7 +29,10 @@ const rulesOf = <Settings>(faults: Faults<Settings>): Rule<Settings>[] =>
   );
 
 /** The fields that every kind of run has rules about. */
-export type CommonSettings = Pick<Config, 'promptTemplate' | 'targetModules' | 'full' | 'adapter' | 'dtype'>;
+export type CommonSettings = Pick<
+  Config,
+  'promptTemplate' | 'targetModules' | 'full' | 'adapter' | 'dtype' | 'quantization'
+>;
 
 const commonRules = rulesOf<CommonSettings>({
   promptTemplate: (c) =>
@@ -40,6 +43,10 @@ const commonRules = rulesOf<CommonSettings>({
     full && adapter !== null ? 'is set, but `full` trains all weights; leave one of the two out' : null,
   dtype: ({ full, dtype }) =>
     full && dtype === 'bfloat16' ? 'must be float32 or float64 when `full` trains all weights' : null,
+  quantization: ({ full, quantization }) =>
+    full && quantization !== null
+      ? `is ${quantization}, but \`full\` trains all weights, which cannot be quantised; leave one of the two out`
+      : null,
 });
 
 const rewardNames = ({ reward }: Config) =>

@@ -27,6 +27,9 @@ import type {
 
 export type Dtype = 'float32' | 'bfloat16' | 'float64';
 
+/** How the layers' linear weights are kept: in 4 bits as QLoRA keeps them, or in 8. */
+export type Quantization = 'nf4' | 'int8';
+
 export const NATIVE_ERROR_CODES = [
   'BAD_ARGUMENT',
   'BAD_SHAPE',
@@ -90,8 +93,11 @@ export interface NativeModelSpec {
 export interface NativeModelInfo extends Omit<NativeModelSpec, 'rmsNormEps' | 'ropeTheta' | 'ropeScaling'> {
   model: ModelId;
   dtype: Dtype;
+  /** Of the layers' linear weights; null: they are in `dtype`, as embedding, head and norms always are. */
+  quantization: Quantization | null;
   device: string;
   parameterCount: number;
+  /** Of the weights as they lie in memory. */
   bytes: number;
 }
 
@@ -200,6 +206,7 @@ export interface NativeEngine {
     spec: NativeModelSpec;
     weights: NativeTensorTable;
     dtype: Dtype;
+    quantization: Quantization | null;
     job: number;
   }): Promise<NativeModelInfo>;
   /** null where no CUDA kernels are in use. */

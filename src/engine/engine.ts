@@ -15,6 +15,7 @@ import type {
   Dtype,
   Engine,
   ExportingEngine,
+  LoadOptions,
   MachineCeilings,
   MemoryReport,
   MergedMatrix,
@@ -47,32 +48,29 @@ class AddonEngine implements ExportingEngine {
     this.deviceInfo = { ...native.deviceInfo(), libtorch: loadAddon().buildInfo().libtorch };
   }
 
-  async loadModel(directory: string, options: CallOptions & { dtype?: Dtype } = {}): Promise<Model> {
+  async loadModel(directory: string, options: LoadOptions = {}): Promise<Model> {
     needPath(directory, "loadModel's directory");
     return this.load('loadModel', { model: directory, weights: null }, options);
   }
 
-  loadWeights(
-    source: Omit<WeightSource, 'adapter'>,
-    options: CallOptions & { dtype?: Dtype } = {},
-  ): Promise<Model> {
+  loadWeights(source: Omit<WeightSource, 'adapter'>, options: LoadOptions = {}): Promise<Model> {
     return this.load('loadWeights', source, options);
   }
 
   private async load(
     call: string,
     source: Omit<WeightSource, 'adapter'>,
-    given: CallOptions & { dtype?: Dtype },
+    given: LoadOptions,
   ): Promise<Model> {
     needOptions(given, call, LOAD_OPTIONS);
-    const { dtype, ...options } = given;
+    const { dtype, quantization = null, ...options } = given;
     return this.calls.runWithFiles(
       () => openWeights({ ...source, adapter: null }),
       async (native, { spec, names, weights }, job) => {
         const type = dtype ?? spec.dtype;
         // Before the weights take the memory.
         const faults = await kernelFaults(native, this.deviceInfo, { spec, dtype: type });
-        const info = await native.loadModel({ spec, weights, dtype: type, job });
+        const info = await native.loadModel({ spec, weights, dtype: type, quantization, job });
         for (const { family, why } of faults) {
           await native.leaveOutKernels({ model: info.model, family, why });
         }

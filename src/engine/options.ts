@@ -6,11 +6,11 @@ import type {
   AddOptions,
   CallOptions,
   DecoderOptions,
-  Dtype,
   ForwardOptions,
   FullOptions,
   GenerateCallOptions,
   GenerateRequest,
+  LoadOptions,
   LoraOptions,
   Policy,
   PolicyOptions,
@@ -22,7 +22,7 @@ import type {
 export type OptionNames<T> = { readonly [Name in keyof Required<T>]: true };
 
 export const CALL_OPTIONS: OptionNames<CallOptions> = { signal: true, queue: true };
-export const LOAD_OPTIONS: OptionNames<CallOptions & { dtype?: Dtype }> = { dtype: true, ...CALL_OPTIONS };
+export const LOAD_OPTIONS: OptionNames<LoadOptions> = { dtype: true, quantization: true, ...CALL_OPTIONS };
 export const SCORE_OPTIONS: OptionNames<CallOptions & { policy?: Policy; temperature?: number }> = {
   policy: true,
   temperature: true,

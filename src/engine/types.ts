@@ -10,10 +10,11 @@ import type {
   NativeNewTokens,
   NativePolicyInfo,
   NativeStoredTensor,
+  Quantization,
   TensorTable,
 } from './binding';
 
-export type { Dtype, KernelFamily, TensorTable } from './binding';
+export type { Dtype, KernelFamily, Quantization, TensorTable } from './binding';
 
 export type DeviceName = 'auto' | 'cpu' | 'cuda' | `cuda:${number}`;
 
@@ -391,9 +392,16 @@ export interface DeviceInfo extends NativeDeviceInfo {
   libtorch: string;
 }
 
+export interface LoadOptions extends CallOptions {
+  /** To compute in. Default: the model's own. */
+  dtype?: Dtype | undefined;
+  /** Keeps the linear weights of all layers in fewer bits; they can then not be trained themselves. Default: null. */
+  quantization?: Quantization | null | undefined;
+}
+
 export interface Engine extends AsyncDisposable {
   readonly deviceInfo: DeviceInfo;
-  loadModel(directory: string, options?: CallOptions & { dtype?: Dtype }): Promise<Model>;
+  loadModel(directory: string, options?: LoadOptions): Promise<Model>;
   memory(): Promise<MemoryReport>;
   /** Read bandwidth and matmul rate of the device, measured now (about a second). */
   measureCeilings(dtype: Dtype, options?: CallOptions): Promise<MachineCeilings>;
@@ -403,10 +411,7 @@ export interface Engine extends AsyncDisposable {
 /** An engine that also writes weights for other programs, and reads them back. */
 export interface ExportingEngine extends Engine {
   /** Loads weights that are not in the model's own folder. */
-  loadWeights(
-    source: Omit<WeightSource, 'adapter'>,
-    options?: CallOptions & { dtype?: Dtype },
-  ): Promise<Model>;
+  loadWeights(source: Omit<WeightSource, 'adapter'>, options?: LoadOptions): Promise<Model>;
   /**
    * Fills the places of `path`, a file whose header is written, with weights that need not be loaded: W + s B A in fp32,
    * rounded once, a part of a tensor at a time. Resolves to what rounding did to each adapted matrix.

@@ -17,6 +17,7 @@ export const NOTHING_LEARNT: LearntLimits = { microBatchTokens: null, maxSlots: 
 const ABOUT_MEMORY = [
   'device',
   'dtype',
+  'quantization',
   'memoryLimitBytes',
   'microBatchTokens',
   'maxSlots',

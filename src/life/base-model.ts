@@ -6,8 +6,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { abortable } from '../base/abortable';
-import type { Dtype } from '../engine/binding';
-import type { Engine, Model } from '../engine/types';
+import type { Engine, LoadOptions, Model } from '../engine/types';
 import { modelFingerprints, type Fingerprints } from '../models';
 import { checked, FINAL_IDENTITY, readJsonFile, STATE } from '../run';
 import type { Tokenizer } from '../tokenizer';
@@ -66,7 +65,7 @@ export function baseModelOf(folder: string): BaseModel | null {
 export async function loadHashed(
   engine: Engine,
   directory: string,
-  options: { dtype?: Dtype | undefined; signal?: AbortSignal | undefined },
+  options: LoadOptions,
 ): Promise<{ model: Model; fingerprints: Fingerprints }> {
   const failed = new AbortController();
   const hashing = modelFingerprints(directory, failed.signal);
@@ -114,7 +113,7 @@ export async function loadChecked(
   engine: Engine,
   directory: string,
   bases: readonly BaseModel[],
-  options: { dtype?: Dtype | undefined; signal?: AbortSignal | undefined },
+  options: LoadOptions,
 ): Promise<Model> {
   if (bases.length === 0) return engine.loadModel(directory, options);
   const { model, fingerprints } = await loadHashed(engine, directory, options);

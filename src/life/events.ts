@@ -50,7 +50,16 @@ export interface RunSummary {
 export type CommonEvent =
   /** Before `run`, while a model or data set is downloaded from the hub. */
   | ({ type: 'download' } & FetchProgress)
-  | { type: 'loaded'; model: string; parameters: number; trained: number; device: string; dtype: string }
+  | {
+      type: 'loaded';
+      model: string;
+      parameters: number;
+      trained: number;
+      device: string;
+      dtype: string;
+      /** Of the base's linear weights; null: they are in `dtype`. */
+      quantization: string | null;
+    }
   | { type: 'step'; index: number; metrics: StepMetrics }
   | { type: 'checkpoint'; step: number; path: string }
   /** A phase has shown no progress for too long; `path` is its dump, null if that could not be written. */

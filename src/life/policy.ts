@@ -75,6 +75,7 @@ export const loadedEvent = (name: string, { model, policy }: Loaded): CommonEven
   trained: policy.info.parameterCount,
   device: model.info.device,
   dtype: model.info.dtype,
+  quantization: model.info.quantization,
 });
 
 /** What a run of any kind reads of its model before it is loaded. */
@@ -86,7 +87,7 @@ export interface ModelInputs {
 }
 
 export interface LoadParts {
-  config: EngineSettings & PolicySettings & Pick<Config, 'dtype'>;
+  config: EngineSettings & PolicySettings & Pick<Config, 'dtype' | 'quantization'>;
   inputs: ModelInputs;
   /** null: from the beginning. */
   checkpoint: StoredCheckpoint | null;
@@ -134,7 +135,7 @@ export async function loadTrained<More extends object>(
     }
     const base = checkpoint === null && config.adapter !== null ? baseModelOf(config.adapter) : null;
     if (base !== null) checkBaseTokenizer(base, modelDirectory, tokenizer, false);
-    const loading = { dtype: config.dtype ?? undefined, signal };
+    const loading = { dtype: config.dtype ?? undefined, quantization: config.quantization, signal };
     const { model, fingerprints } = await loadHashed(engine, modelDirectory, loading);
     opened.push(model);
     if (checkpoint !== null) checkModel(checkpoint, fingerprints);

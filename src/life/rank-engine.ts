@@ -29,7 +29,7 @@ export async function openRankEngine(
 /** Files by content: other ranks may have them in other places. @param identity by part: the model's, the judge's */
 export function engineFacts(
   { deviceInfo: { device, libtorch } }: Engine,
-  { info: { dtype } }: Model,
+  { info: { dtype, quantization } }: Model,
   identity: Readonly<Record<string, Fingerprints | null | undefined>>,
 ): Facts {
   const prints = Object.entries(identity).flatMap(([part, files]) =>
@@ -38,6 +38,7 @@ export function engineFacts(
   return {
     ...(Object.fromEntries(prints) as Facts),
     dtype,
+    quantization: quantization ?? 'none',
     libtorch,
     device: device.replace(/:\d+$/, ''),
   };

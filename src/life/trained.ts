@@ -2,16 +2,23 @@
 import { existsSync } from 'node:fs';
 import { z } from 'zod';
 import { badInput } from '../base/errors';
+import type { Quantization } from '../engine/types';
 import { checked, type RunDirectory } from '../run';
 import { baseModelOf } from './base-model';
 
-const SETTINGS = z.looseObject({ model: z.string(), full: z.boolean().default(false) });
+const SETTINGS = z.looseObject({
+  model: z.string(),
+  full: z.boolean().default(false),
+  quantization: z.enum(['nf4', 'int8']).nullable().default(null),
+});
 
 export interface TrainedModel {
   /** As the run names it: `tiny`, an absolute path, or `org/name@commit`. */
   model: string;
   /** All weights were trained; otherwise an adapter. */
   full: boolean;
+  /** Of the base's linear weights while it was trained. */
+  quantization: Quantization | null;
 }
 
 /** @throws BAD_INPUT for a folder that is no run */

@@ -74,6 +74,7 @@ const PUBLIC: Readonly<Record<string, (value: unknown) => boolean>> = {
   ...Object.fromEntries(
     [
       ...['formatRule', 'answerFrom', 'multiObjectiveAggregation', 'scaleRewards', 'groupFilter', 'dtype'],
+      'quantization',
       ...['importanceSamplingLevel', 'importanceSamplingCorrection', 'lrSchedulerType', 'targetModules'],
       ...['monitor', 'onCollapse', 'nonFinitePolicy', 'onHang'],
     ].map((name) => [name, isWords]),

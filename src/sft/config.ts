@@ -97,6 +97,7 @@ const runFields = {
   device: train.device,
   threads: train.threads,
   dtype: train.dtype,
+  quantization: train.quantization,
 };
 
 const watchedFields = {

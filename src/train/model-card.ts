@@ -77,7 +77,7 @@ function evaluation({ summary: { base, trained }, evalData }: CardContent): stri
 
 type Trained = Pick<
   Config,
-  'model' | 'full' | 'dtype' | 'loraRank' | 'loraAlpha' | 'loraDropout' | 'useRslora' | 'targetModules'
+  'model' | 'full' | 'dtype' | 'quantization' | 'loraRank' | 'loraAlpha' | 'loraDropout' | 'useRslora' | 'targetModules'
 >;
 
 /** One number, or the range of several. */
@@ -94,6 +94,7 @@ export function trainedRows(config: Trained, adapted: readonly LoraMatrix[]): st
   const alphas = shownRange(adapted.map(({ alpha }) => alpha));
   return [
     [useRslora ? 'LoRA (rsLoRA)' : 'LoRA', `rank ${ranks}, alpha ${alphas}, dropout ${loraDropout}`],
+    ...(config.quantization === null ? [] : [['base weights', `${config.quantization}, quantised when loaded`]]),
     ['target modules', `${targetModules.join(', ')} (${adapted.length} linears)`],
   ];
 }

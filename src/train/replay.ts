@@ -136,7 +136,7 @@ async function withContext<T>(
   { signal }: ReplayOptions,
   work: (context: ReplayContext) => Promise<T>,
 ): Promise<T> {
-  const options = { dtype: config.dtype ?? undefined, signal };
+  const options = { dtype: config.dtype ?? undefined, quantization: config.quantization, signal };
   const { model, fingerprints } = await loadHashed(engine, directory, options);
   try {
     checkModel(directory, checkpoint, fingerprints);

@@ -252,6 +252,7 @@ export class FakeModel implements Model {
   readonly info = {
     model: 1,
     dtype: 'float32',
+    quantization: null,
     device: 'cpu',
     parameterCount: 2,
     numLayers: 1,

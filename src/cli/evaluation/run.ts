@@ -81,6 +81,7 @@ class EvaluationRun {
       model: this.modelName,
       weights: weightsOf(directory),
       dtype: model.info.dtype,
+      ...(model.info.quantization !== null && { quantization: model.info.quantization }),
       device: model.info.device.split(':')[0],
       adapter: subject.adapter,
       adapterSha256: subject.adapterSha256,
@@ -256,16 +257,18 @@ export async function evaluateAll(
 
 /** Which engine is opened, and the type it computes in. */
 function engineAsked(
-  { device, threads, dtype }: EvalFlags,
+  { device, threads, dtype, quantization }: EvalFlags,
   config: Config | null,
   { process }: CommandRanks,
-): Pick<ModelFlags, 'device' | 'threads' | 'dtype' | 'openEngine'> {
+): Pick<ModelFlags, 'device' | 'threads' | 'dtype' | 'quantization' | 'openEngine'> {
   const settings = { device, threads: threads ?? null, memoryLimitBytes: null };
   return {
     device,
     threads,
     // All weights are trained in a type that need not be the model's own.
     dtype: dtype ?? (config?.full === true ? config.dtype! : undefined),
+    // An adapter was trained over the weights as they were quantised.
+    quantization: quantization === undefined ? config?.quantization : quantization,
     openEngine: process === null ? undefined : () => openRankEngine(settings, process.joined.launch),
   };
 }

@@ -39,6 +39,7 @@ export function runConfig(flags: EvalFlags): Config | null {
   const shared = [
     'model',
     'full',
+    'quantization',
     'promptTemplate',
     'enableThinking',
     'evalMaxNewTokens',

@@ -18,6 +18,10 @@ export function count(value: number, noun: string): string {
   return `${grouped(value)} ${noun}${value === 1 ? '' : 's'}`;
 }
 
+/** In what a model's weights are. */
+export const typeOf = ({ dtype, quantization }: { dtype: string; quantization: string | null }): string =>
+  quantization === null ? dtype : `${quantization} and ${dtype}`;
+
 /** A change of the collapse monitor's state as printed by runs and `acoer monitor`. */
 export const healthLine = ({ step, from, to, reason }: HealthChange): string =>
   `step ${step}: ${from} -> ${to}. ${reason}`;

@@ -11,7 +11,7 @@ import type { Answer } from './closing';
 import { colorsOf, isTerminal, type Colors } from './colors';
 import { completionLines, problemLines, shownSample } from './completion';
 import { KEEP_QUESTION, KEEP_SAMPLE } from './cut';
-import { count, healthLine } from './format';
+import { count, healthLine, typeOf } from './format';
 import { liveLines, paintOf, stepLine } from './live';
 import { EVALUATED, ProgressState } from './progress-state';
 import { LiveRegion, lineWidth, type SharedStream } from './terminal';
@@ -128,7 +128,7 @@ export class ProgressView {
       case 'loaded':
         this.lastStepAt = this.now();
         this.print(
-          `model      ${event.model}: ${grouped(event.parameters)} parameters, ${grouped(event.trained)} trained, ${event.dtype} on ${event.device}`,
+          `model      ${event.model}: ${grouped(event.parameters)} parameters, ${grouped(event.trained)} trained, ${typeOf(event)} on ${event.device}`,
         );
         break;
       case 'sampler':
