@@ -121,6 +121,7 @@ Napi::Value EngineWrap::openDecoder(const Info& info) {
     args.open.keepBytes = fields.integer("keepBytes");
     args.options.maxSlots = fields.integer("maxSlots");
     args.options.kvBytes = fields.integer("kvBytes");
+    args.options.kvCacheDtype = readKvCacheDtype(fields, "kvCacheDtype");
     if (!info[1].IsFunction()) fail(ErrorCode::kBadArgument, "onEvent must be a function");
     const int64_t job = fields.count("job");
     args.inbox = std::make_shared<Inbox>();

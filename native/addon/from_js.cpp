@@ -33,6 +33,9 @@ constexpr std::array<Named<Quantization>, 2> kQuantizations{
 constexpr std::array<Named<PolicyOptions::Kind>, 2> kKinds{
     {{"lora", PolicyOptions::Kind::kLora}, {"full", PolicyOptions::Kind::kFull}}};
 
+constexpr std::array<Named<KvCacheDtype>, 2> kKvCacheDtypes{
+    {{"auto", KvCacheDtype::kAuto}, {"int8", KvCacheDtype::kInt8}}};
+
 constexpr std::array<Named<Sharded>, 3> kSharded{{{"weights", Sharded::kWeights},
                                                   {"exp_avg", Sharded::kExpAvg},
                                                   {"exp_avg_sq", Sharded::kExpAvgSq}}};
@@ -129,6 +132,10 @@ Quantization readQuantization(const Fields& fields, const char* key) {
 
 KernelFamily readKernelFamily(const Fields& fields, const char* key) {
   return oneOf(fields, key, kFamilies);
+}
+
+KvCacheDtype readKvCacheDtype(const Fields& fields, const char* key) {
+  return oneOf(fields, key, kKvCacheDtypes);
 }
 
 Sharded readSharded(const Fields& fields, const char* key) { return oneOf(fields, key, kSharded); }

@@ -61,6 +61,7 @@ at::ScalarType readDtype(const Fields& fields, const char* key);
 // May be null.
 Quantization readQuantization(const Fields& fields, const char* key);
 KernelFamily readKernelFamily(const Fields& fields, const char* key);
+KvCacheDtype readKvCacheDtype(const Fields& fields, const char* key);
 Sharded readSharded(const Fields& fields, const char* key);
 Moment readMoment(const Fields& fields, const char* key);
 PackedSequences readSequences(const Fields& fields);

@@ -189,19 +189,20 @@ GenerateRequest nextTurn(const ModelSpec& spec, GenerateRequest turn, const Gene
 
 // `more` new tokens in each turn: more than extend() takes at a time, and none.
 void checkKept(const Model& model, const Policy* policy, int64_t samples, int64_t more,
-               double bound) {
-  const int64_t bytes = KvCache::bytesPerPosition(model.spec, model.dtype);
+               double bound, KvCacheDtype kept = KvCacheDtype::kAuto) {
+  const int64_t bytes = KvCache::bytesPerPosition(model.spec, elementType(kept, model.dtype));
+  const GenerateOptions options{.kvCacheDtype = kept};
   const auto first = makeRequest(randomIds(model.spec, 30, 5), samples, 12, policy);
-  const Generated said = collect(model, {first});
+  const Generated said = collect(model, {first}, options);
   const auto second = nextTurn(model.spec, first, said.sequences.at({0, samples - 1}), more);
-  const auto whole = collect(model, {second});
+  const auto whole = collect(model, {second}, options);
   for (int64_t keptPositions : {0, 1024}) {
     Turns turns(80);
     turns[0].requests = {first};
     turns[60].requests = {second};
     const OpenDecoder open{
         .policies = {nullptr, policy}, .positions = 256, .keepBytes = keptPositions * bytes};
-    const Decoded decoded = decodeTurns(model, open, turns);
+    const Decoded decoded = decodeTurns(model, open, turns, options);
     const GenerateStats& stats = decoded.generated.stats;
     // All but the last token of the first turn, or of the second prompt, is there.
     const int64_t there = 30 + 12 - 1;
@@ -223,6 +224,8 @@ ACOER_TEST(generate_continues_what_was_kept) {
       checkKept(*model, used, 1, 0, 0);
       checkKept(*model, used, 3, 70, 0);
       checkKept(*model, used, 2, 150, 1e-4);
+      checkKept(*model, used, 1, 0, 0, KvCacheDtype::kInt8);
+      checkKept(*model, used, 3, 70, 0, KvCacheDtype::kInt8);
     }
   }
 }

@@ -35,17 +35,21 @@ ACOER_TEST(generate_batch_does_not_show) {
   const auto full = changedCopy(model, 24), otherFull = changedCopy(model, 25);
   const auto requests = raggedRequests(
       model->spec, {nullptr, first.get(), full.get(), second.get(), otherFull.get()});
-  for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
+  const auto kinds = {std::pair(DecodePath::kAuto, KvCacheDtype::kAuto),
+                      {DecodePath::kTensorOps, KvCacheDtype::kAuto},
+                      {DecodePath::kAuto, KvCacheDtype::kInt8}};
+  for (const auto& [path, kept] : kinds) {
     const double bound = path == DecodePath::kAuto ? 0 : 1e-5;  // our own kernels: bit for bit
     std::map<SequenceKey, GeneratedSequence> reference;
     for (size_t r = 0; r < requests.size(); ++r) {
       for (int64_t s = 0; s < requests[r].numSamples; ++s) {
-        reference[{r, s}] = alone(*model, requests[r], s, path);
+        reference[{r, s}] = alone(*model, requests[r], s, path, kept);
       }
     }
     for (int64_t maxSlots : {1, 3, 8, 64}) {
       GenerateOptions options;
       options.maxSlots = maxSlots;
+      options.kvCacheDtype = kept;
       const Generated generated = collect(*model, requests, options, path);
       ACOER_CHECK(generated.stats.peakSlots == std::min<int64_t>(maxSlots, 21));
       for (const auto& [key, sequence] : generated.sequences) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "generate/kv_cache.h"
 #include "generate_support.h"
 #include "kernels/cpu/sets.h"
 #include "ops/ops.h"
@@ -81,8 +82,30 @@ struct Shape {
   bool norms = true;
 };
 
-// writeHeads, then attend, against plain formulas in fp64 on the same (rounded) inputs.
-template <class T>
+// Keys of slot 1 of a tiled cache, [L, J, K], or values.
+at::Tensor positionsOf(const at::Tensor& cache) {
+  const at::Tensor slot = cache[1];
+  const at::Tensor byHead = slot.dim() == 3 ? slot : slot.transpose(2, 3).flatten(1, 2);
+  return byHead.transpose(0, 1);
+}
+
+// The codes in the cache, bit for bit, by libtorch's operations on what another cache holds, and
+// the row as it is read back. Returns it in fp64.
+at::Tensor checkCodes(const at::Tensor& kept, const at::Tensor& codes, const at::Tensor& scales,
+                      const at::Tensor& row) {
+  const int64_t length = kept.size(0);
+  const QuantizedHeads expected = quantized(kept);
+  const QuantizedHeads found{positionsOf(codes).narrow(0, 0, length),
+                             scales[1].transpose(0, 1).narrow(0, 0, length)};
+  ACOER_CHECK(at::equal(found.codes, expected.codes));
+  ACOER_CHECK(at::equal(found.scales, expected.scales));
+  ACOER_CHECK(at::equal(row, dequantized(expected, row.scalar_type())));
+  return dequantized(found, at::kDouble);
+}
+
+// writeHeads, then attend, against plain formulas in fp64 on the same (rounded) inputs. C: what the
+// cache holds.
+template <class T, class C = T>
 void checkAttention(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, Shape shape,
                     double bound) {
   using A = kernels::Acc<T>;
@@ -100,13 +123,22 @@ void checkAttention(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, 
   const double nan = std::numeric_limits<double>::quiet_NaN();
   at::Tensor keys = at::full({2, J, L / 16, K, 16}, nan, dtype);
   at::Tensor values = at::full({2, J, L, K}, nan, dtype);
+  at::Tensor keyCodes = at::full({2, J, L / 16, K, 16}, 127, at::kChar);
+  at::Tensor valueCodes = at::full({2, J, L, K}, 127, at::kChar);
+  at::Tensor keyScales = at::full({2, J, L}, nan, at::kFloat), valueScales = keyScales.clone();
   at::Tensor out = at::zeros({length, H * K}, dtype);
   std::vector<int32_t> slots(static_cast<size_t>(length), 1), positions;
   for (int32_t t = 0; t < length; ++t) positions.push_back(t);
-  kernels::AttentionArgs<T> args;
+  constexpr bool kInt8 = kernels::kIsQuantized<T, C>;
+  at::Tensor plainRows = qkv.clone();
+  kernels::AttentionArgs<T, C> args;
   args.qkv_NE = static_cast<T*>(qkv.data_ptr());
-  args.keys_SJLK = static_cast<T*>(keys.data_ptr());
-  args.values_SJLK = static_cast<T*>(values.data_ptr());
+  args.keys_SJLK = static_cast<C*>((kInt8 ? keyCodes : keys).data_ptr());
+  args.values_SJLK = static_cast<C*>((kInt8 ? valueCodes : values).data_ptr());
+  if (kInt8) {
+    args.keyScales_SJL = keyScales.data_ptr<float>();
+    args.valueScales_SJL = valueScales.data_ptr<float>();
+  }
   args.out_NHK = static_cast<T*>(out.data_ptr());
   args.page_NT = slots.data();
   args.position_N = positions.data();
@@ -122,8 +154,15 @@ void checkAttention(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, 
   args.cos_PK = static_cast<const A*>(cos.const_data_ptr());
   args.sin_PK = static_cast<const A*>(sin.const_data_ptr());
   args.eps = 1e-6;
-  kernel.writeHeads(args, 0, length);
-  kernel.attend(args, 0, length * J);
+  const auto run = [&](const auto& cacheKernels) {
+    cacheKernels.writeHeads(args, 0, length);
+    cacheKernels.attend(args, 0, length * J);
+  };
+  if constexpr (kInt8) {
+    run(kernel.int8Cache);
+  } else {
+    run(kernel.cache);
+  }
 
   auto rotate = [&](const at::Tensor& x, const at::Tensor& weight) {
     const at::Tensor scale = at::rsqrt((x * x).mean({-1}, true) + 1e-6);
@@ -134,8 +173,33 @@ void checkAttention(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, 
            turned * sin.narrow(0, 0, length).unsqueeze(1);
   };
   const at::Tensor q = rotate(input.narrow(1, 0, H), qNorm).transpose(0, 1);
-  const at::Tensor k = rotate(input.narrow(1, H, J), kNorm).transpose(0, 1);
-  const at::Tensor v = input.narrow(1, H + J, J).transpose(0, 1);
+  at::Tensor k = rotate(input.narrow(1, H, J), kNorm).transpose(0, 1);
+  at::Tensor v = input.narrow(1, H + J, J).transpose(0, 1);
+  if constexpr (kInt8) {
+    kernels::AttentionArgs<T, T> plain{.qkv_NE = static_cast<T*>(plainRows.data_ptr()),
+                                       .keys_SJLK = static_cast<T*>(keys.data_ptr()),
+                                       .values_SJLK = static_cast<T*>(values.data_ptr()),
+                                       .page_NT = args.page_NT,
+                                       .position_N = args.position_N,
+                                       .rows = length,
+                                       .heads = H,
+                                       .kvHeads = J,
+                                       .headDim = K,
+                                       .pagePositions = L,
+                                       .qNorm_K = args.qNorm_K,
+                                       .kNorm_K = args.kNorm_K,
+                                       .cos_PK = args.cos_PK,
+                                       .sin_PK = args.sin_PK,
+                                       .eps = args.eps};
+    kernel.cache.writeHeads(plain, 0, length);
+    const at::Tensor rows = qkv.view({length, H + 2 * J, K});
+    k = checkCodes(positionsOf(keys).narrow(0, 0, length), keyCodes, keyScales,
+                   rows.narrow(1, H, J))
+            .transpose(0, 1);
+    v = checkCodes(positionsOf(values).narrow(0, 0, length), valueCodes, valueScales,
+                   rows.narrow(1, H + J, J))
+            .transpose(0, 1);
+  }
   at::Tensor scores = at::matmul(q, k.repeat_interleave(H / J, 0).transpose(1, 2)) / std::sqrt(K);
   const at::Tensor hidden = at::ones({length, length}, at::kBool).triu(1);
   scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
@@ -152,6 +216,9 @@ ACOER_TEST(generate_kernels_attention) {
       checkAttention(set->rowsFloat, at::kFloat, shape, 3e-5);
       checkAttention(set->rowsDouble, at::kDouble, shape, 1e-12);
       checkAttention(set->rowsBf16, at::kBFloat16, shape, 0.12);
+      checkAttention<float, int8_t>(set->rowsFloat, at::kFloat, shape, 3e-5);
+      checkAttention<double, int8_t>(set->rowsDouble, at::kDouble, shape, 1e-12);
+      checkAttention<kernels::Bf16, int8_t>(set->rowsBf16, at::kBFloat16, shape, 0.12);
     }
   }
 }

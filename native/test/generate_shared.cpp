@@ -19,8 +19,32 @@ struct Shape {
   int64_t heads, kvHeads, headDim;
 };
 
-// The rows of one sequence, which writeHeads and attend take over caches of any division.
-template <class T>
+// A cache as the kernels see it: its numbers are NaN, or the scales of its codes, so that it shows
+// if what was never written is read.
+struct Pieces {
+  at::Tensor keys, values, keyScales, valueScales;
+
+  // The first `count` positions of slot 1.
+  template <class C>
+  kernels::SharedPositions<C> shared(int64_t count) {
+    keys = keys[1].narrow(1, 0, count / 16).contiguous();
+    values = values[1].narrow(1, 0, count).contiguous();
+    if (keyScales.defined()) {
+      keyScales = keyScales[1].narrow(1, 0, count).contiguous();
+      valueScales = valueScales[1].narrow(1, 0, count).contiguous();
+    }
+    return {static_cast<const C*>(keys.const_data_ptr()),
+            static_cast<const C*>(values.const_data_ptr()), scalesIn(keyScales),
+            scalesIn(valueScales), count};
+  }
+  static float* scalesIn(const at::Tensor& scales) {
+    return scales.defined() ? scales.data_ptr<float>() : nullptr;
+  }
+};
+
+// The rows of one sequence, which writeHeads and attend take over caches of any division. C: what
+// they hold.
+template <class T, class C>
 class OneSequence {
  public:
   using A = kernels::Acc<T>;
@@ -37,41 +61,47 @@ class OneSequence {
         at::randn({length, E}, at::detail::createCPUGenerator(9), at::dtype(at::kDouble)).to(dtype);
   }
 
-  // Keys and values with room for `positions`; NaN, so that it shows if what was never written is
-  // read.
-  std::pair<at::Tensor, at::Tensor> makeCache(int64_t slots, int64_t positions) const {
+  // With room for `positions`.
+  Pieces makeCache(int64_t slots, int64_t positions) const {
     const double nan = std::numeric_limits<double>::quiet_NaN();
     const auto [H, J, K] = shape_;
-    return {at::full({slots, J, positions / 16, K, 16}, nan, dtype_),
-            at::full({slots, J, positions, K}, nan, dtype_)};
+    const std::vector<int64_t> keys{slots, J, positions / 16, K, 16},
+        values{slots, J, positions, K};
+    if (!kernels::kIsQuantized<T, C>) {
+      return {at::full(keys, nan, dtype_), at::full(values, nan, dtype_), {}, {}};
+    }
+    const at::Tensor scales = at::full({slots, J, positions}, nan, at::kFloat);
+    return {at::full(keys, 127, at::kChar), at::full(values, 127, at::kChar), scales,
+            scales.clone()};
   }
 
   // What rows from `first` on see, [N, H * K]. `shared`: the first positions, in no slot.
-  at::Tensor attend(const kernels::RowKernels<T>& kernel, int64_t first,
-                    const std::pair<at::Tensor, at::Tensor>& cache,
-                    kernels::SharedPositions<T> shared) const {
+  at::Tensor attend(const kernels::CacheKernels<T, C>& kernel, int64_t first, const Pieces& cache,
+                    kernels::SharedPositions<C> shared) const {
     const auto [H, J, K] = shape_;
     const int64_t rows = length_ - first;
     at::Tensor qkv_NE = qkv_NE_.narrow(0, first, rows).clone();
     at::Tensor out_NHK = at::zeros({rows, H * K}, dtype_);
     const std::vector<int32_t> slots(static_cast<size_t>(rows), 1);
-    const std::vector<kernels::SharedPositions<T>> all(static_cast<size_t>(rows), shared);
+    const std::vector<kernels::SharedPositions<C>> all(static_cast<size_t>(rows), shared);
     std::vector<int32_t> positions;
     for (int64_t t = first; t < length_; ++t) positions.push_back(static_cast<int32_t>(t));
-    const kernels::AttentionArgs<T> args{.qkv_NE = static_cast<T*>(qkv_NE.data_ptr()),
-                                         .keys_SJLK = static_cast<T*>(cache.first.data_ptr()),
-                                         .values_SJLK = static_cast<T*>(cache.second.data_ptr()),
-                                         .out_NHK = static_cast<T*>(out_NHK.data_ptr()),
-                                         .page_NT = slots.data(),
-                                         .position_N = positions.data(),
-                                         .shared_N = shared.count > 0 ? all.data() : nullptr,
-                                         .rows = rows,
-                                         .heads = H,
-                                         .kvHeads = J,
-                                         .headDim = K,
-                                         .pagePositions = cache.second.size(2),
-                                         .cos_PK = static_cast<A*>(cos_PK_.data_ptr()),
-                                         .sin_PK = static_cast<A*>(sin_PK_.data_ptr())};
+    const kernels::AttentionArgs<T, C> args{.qkv_NE = static_cast<T*>(qkv_NE.data_ptr()),
+                                            .keys_SJLK = static_cast<C*>(cache.keys.data_ptr()),
+                                            .values_SJLK = static_cast<C*>(cache.values.data_ptr()),
+                                            .keyScales_SJL = Pieces::scalesIn(cache.keyScales),
+                                            .valueScales_SJL = Pieces::scalesIn(cache.valueScales),
+                                            .out_NHK = static_cast<T*>(out_NHK.data_ptr()),
+                                            .page_NT = slots.data(),
+                                            .position_N = positions.data(),
+                                            .shared_N = shared.count > 0 ? all.data() : nullptr,
+                                            .rows = rows,
+                                            .heads = H,
+                                            .kvHeads = J,
+                                            .headDim = K,
+                                            .pagePositions = cache.values.size(2),
+                                            .cos_PK = static_cast<A*>(cos_PK_.data_ptr()),
+                                            .sin_PK = static_cast<A*>(sin_PK_.data_ptr())};
     kernel.writeHeads(args, 0, rows);
     kernel.attend(args, 0, rows * J);
     return out_NHK;
@@ -84,21 +114,27 @@ class OneSequence {
   at::Tensor qkv_NE_, cos_PK_, sin_PK_;
 };
 
-template <class T>
-void checkKernels(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, Shape shape) {
+template <class T, class C>
+void checkCacheKernels(const kernels::CacheKernels<T, C>& kernel, at::ScalarType dtype,
+                       Shape shape) {
   const int64_t length = 69, room = 80;
-  const OneSequence<T> sequence(dtype, shape, length);
-  const auto whole = sequence.makeCache(2, room);
+  const OneSequence<T, C> sequence(dtype, shape, length);
+  const Pieces whole = sequence.makeCache(2, room);
   const at::Tensor expected = sequence.attend(kernel, 0, whole, {});
+  ACOER_CHECK(at::isfinite(expected).all().template item<bool>());
   for (const int64_t count : {16, 32, 64}) {
-    const at::Tensor keys = whole.first[1].narrow(1, 0, count / 16).contiguous();
-    const at::Tensor values = whole.second[1].narrow(1, 0, count).contiguous();
-    const kernels::SharedPositions<T> shared{static_cast<const T*>(keys.const_data_ptr()),
-                                             static_cast<const T*>(values.const_data_ptr()), count};
-    const auto own = sequence.makeCache(2, room - count);
+    Pieces first = whole;
+    const kernels::SharedPositions<C> shared = first.shared<C>(count);
+    const Pieces own = sequence.makeCache(2, room - count);
     const at::Tensor out = sequence.attend(kernel, count, own, shared);
     ACOER_CHECK(at::equal(out, expected.narrow(0, count, length - count)));
   }
+}
+
+template <class T>
+void checkKernels(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, Shape shape) {
+  checkCacheKernels(kernel.cache, dtype, shape);
+  checkCacheKernels(kernel.int8Cache, dtype, shape);
 }
 
 ACOER_TEST(generate_shared_positions_in_kernels) {
@@ -127,16 +163,18 @@ std::vector<GenerateRequest> sharingRequests(const ModelSpec& spec,
   return requests;
 }
 
-void checkAgainstAlone(const Model& model, const std::vector<GenerateRequest>& requests) {
+void checkAgainstAlone(const Model& model, const std::vector<GenerateRequest>& requests,
+                       KvCacheDtype kept = KvCacheDtype::kAuto) {
   std::map<SequenceKey, GeneratedSequence> reference;
   for (size_t r = 0; r < requests.size(); ++r) {
     for (int64_t s = 0; s < requests[r].numSamples; ++s) {
-      reference[{r, s}] = alone(model, requests[r], s);
+      reference[{r, s}] = alone(model, requests[r], s, DecodePath::kAuto, kept);
     }
   }
   for (const int64_t maxSlots : {1, 3, 11, 64}) {
     GenerateOptions options;
     options.maxSlots = maxSlots;
+    options.kvCacheDtype = kept;
     const Generated generated = collect(model, requests, options);
     ACOER_CHECK(generated.stats.peakSlots == maxSlots);
     for (const auto& [key, sequence] : generated.sequences) {
@@ -166,6 +204,7 @@ ACOER_TEST(generate_shared_prompts_do_not_show) {
     if (dtype != at::kBFloat16) policies.push_back((full = changedCopy(model, 44)).get());
     checkAgainstAlone(*model, sharingRequests(model->spec, {nullptr}));
     checkAgainstAlone(*model, sharingRequests(model->spec, policies));
+    checkAgainstAlone(*model, sharingRequests(model->spec, policies), KvCacheDtype::kInt8);
   }
 }
 

@@ -32,10 +32,10 @@ Generated collect(const Model& model, const std::vector<GenerateRequest>& reques
 }
 
 GeneratedSequence alone(const Model& model, GenerateRequest request, int64_t sample,
-                        DecodePath path) {
+                        DecodePath path, KvCacheDtype kept) {
   request.firstSample += sample;
   request.numSamples = 1;
-  return collect(model, {request}, {}, path).sequences.at({0, 0});
+  return collect(model, {request}, {.kvCacheDtype = kept}, path).sequences.at({0, 0});
 }
 
 void checkSame(const GeneratedSequence& a, const GeneratedSequence& b, double bound) {

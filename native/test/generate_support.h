@@ -23,7 +23,8 @@ Generated collect(const Model& model, const std::vector<GenerateRequest>& reques
 
 // One sample alone, as its own call.
 GeneratedSequence alone(const Model& model, GenerateRequest request, int64_t sample,
-                        DecodePath path = DecodePath::kAuto);
+                        DecodePath path = DecodePath::kAuto,
+                        KvCacheDtype kept = KvCacheDtype::kAuto);
 // Fails unless the tokens are the same, and log-probs and entropies are up to `bound`.
 void checkSame(const GeneratedSequence& a, const GeneratedSequence& b, double bound);
 

@@ -80,6 +80,8 @@ CudaDriver fakeDriver() {
     const std::string kernel = name;
     const bool fp32 = kernel.rfind("acoer_attention_fp32_", 0) == 0;
     if (fp32 && kernel.back() != '1' && kernel.back() != '8') return kNotFound;
+    const bool int8 = kernel.rfind("acoer_attention_bf16_int8_", 0) == 0;
+    if (int8 && kernel.back() != '4' && kernel.back() != '8') return kNotFound;
     state.names.push_back(kernel);
     *function = reinterpret_cast<void*>(state.names.size());
     return 0;
@@ -226,7 +228,8 @@ ACOER_TEST(gpu_card_loads_and_launches_through_the_driver) {
   ACOER_CHECK(state.unloads == 1);
 }
 
-// The fp32 attention of groups of 2, 4 and 6 is that of 8 there; nothing else is replaced.
+// The fp32 attention of groups of 2, 4 and 6 is that of 8 there, and over a cache in int8 that of 1
+// and 2 is that of 4, that of 6 is that of 8; nothing else is replaced.
 ACOER_TEST(gpu_card_older_set_has_fewer_kernels) {
   KernelSource source = sourceFor(12040, 86);
   {
@@ -237,6 +240,7 @@ ACOER_TEST(gpu_card_older_set_has_fewer_kernels) {
     std::string name = kernel.name;
     const bool fp32 = holds(name, "attention_fp32");
     if (fp32 && name.back() != '1') name.back() = '8';
+    if (holds(name, "attention_bf16_int8")) name.back() = name.back() <= '4' ? '4' : '8';
     expected.push_back(name);
   }
   ACOER_CHECK(state.names == expected);

@@ -1,7 +1,14 @@
 /** The workload of a benchmark: random prompts and completions of fixed lengths, with random rewards. */
 import { computeAdvantages } from '../grpo/advantages';
 import { packByTokens, packSequences, runsByTokens, runTokens, type Tokens } from '../base/packing';
-import type { CallOptions, GenerateRequest, GenerateResult, Model, Policy } from '../engine/types';
+import type {
+  CallOptions,
+  GenerateRequest,
+  GenerateResult,
+  KvCacheDtype,
+  Model,
+  Policy,
+} from '../engine/types';
 import { streamSeed, uniformStream } from '../base/rng';
 
 export interface Workload {
@@ -12,6 +19,7 @@ export interface Workload {
   newTokens: number;
   microBatchTokens: number;
   loraRank: number;
+  kvCacheDtype: KvCacheDtype;
   seed: number;
 }
 
@@ -45,7 +53,7 @@ export function rollout(
     stopIds: new Int32Array(),
     policy,
   }));
-  return model.generate(requests, { ...options, maxSlots: slots(load) });
+  return model.generate(requests, { ...options, maxSlots: slots(load), kvCacheDtype: load.kvCacheDtype });
 }
 
 /** Sequences decoded together. */

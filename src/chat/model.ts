@@ -6,7 +6,16 @@ import { streamSeed } from '../base/rng';
 import type { ChatMessage } from '../base/types';
 import { createEngine } from '../engine/engine';
 import { needOptions, type OptionNames } from '../engine/options';
-import type { DeviceName, Dtype, Engine, Model, Policy, Quantization, SamplingOptions } from '../engine/types';
+import type {
+  DeviceName,
+  Dtype,
+  Engine,
+  KvCacheDtype,
+  Model,
+  Policy,
+  Quantization,
+  SamplingOptions,
+} from '../engine/types';
 import { DEFAULT_SLOTS } from '../engine/types';
 import { baseModelOf, checkBaseTokenizer, loadChecked } from '../life/base-model';
 import { type ModelFetchOptions, resolveModel } from '../models';
@@ -35,6 +44,8 @@ export interface OpenModelOptions extends ModelFetchOptions {
   maxModelLen?: number;
   /** Most answers that are decoded together. Default `DEFAULT_SLOTS`. */
   maxSlots?: number;
+  /** What keys and values are kept in. Default auto: the model's type. */
+  kvCacheDtype?: KvCacheDtype;
   /** Bytes for the caches of what has been answered, which the next turn of a conversation continues. Default: a tenth of the free memory. */
   keepBytes?: number;
   /** The engine is free for others after so long without a question. Default 5,000. */
@@ -65,7 +76,7 @@ export interface AnswerStream extends AsyncIterable<Omit<Piece, 'sample'>> {
 
 const OPEN_OPTIONS: OptionNames<OpenModelOptions> = {
   ...{ device: true, threads: true, dtype: true, quantization: true, adapters: true },
-  ...{ maxModelLen: true, maxSlots: true },
+  ...{ maxModelLen: true, maxSlots: true, kvCacheDtype: true },
   ...{ keepBytes: true, idleMs: true, signal: true, onProgress: true, onNotice: true },
 };
 const ASKING_OPTIONS: OptionNames<AskingOptions> = {
@@ -102,12 +113,12 @@ export class ChatModel implements AsyncDisposable {
     readonly tokenizer: Tokenizer,
     /** As `resolveModel` names it. */
     readonly modelName: string,
-    { maxModelLen, maxSlots = DEFAULT_SLOTS, keepBytes, idleMs = IDLE_MS }: OpenModelOptions,
+    { maxModelLen, maxSlots = DEFAULT_SLOTS, kvCacheDtype, keepBytes, idleMs = IDLE_MS }: OpenModelOptions,
   ) {
     this.maxModelLen = maxModelLen ?? Math.min(model.info.maxPositions, DEFAULT_MODEL_LENGTH);
     this.maxSlots = maxSlots;
     const kept = keepBytes ?? Math.floor(KEPT_SHARE * engine.deviceInfo.freeBytes);
-    const options = { positions: this.maxModelLen, maxSlots, keepBytes: kept, idleMs };
+    const options = { positions: this.maxModelLen, maxSlots, kvCacheDtype, keepBytes: kept, idleMs };
     this.batcher = new Batcher(model, () => [...this.loaded], options);
     this.named.set(BASE, { name: BASE, folder: null, policy: Promise.resolve(null) });
   }

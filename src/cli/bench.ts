@@ -8,7 +8,7 @@ import { BENCHES, runBench, SHAPES, writeRandomWeights } from '../bench';
 import type { BenchName, BenchResult, ShapeName, Workload } from '../bench';
 import { badUsage } from '../base/errors';
 import { gigabytes, percent } from '../base/text';
-import { addEngineOptions, type EngineFlags, integer } from './command';
+import { addEngineOptions, type EngineFlags, integer, kvCacheDtypeOption } from './command';
 import { interruptible } from './interrupt';
 import { withModel } from './session';
 import { formatTable } from './table';
@@ -44,6 +44,7 @@ function workloadOf(flags: BenchFlags, parameters: number, device: string): Work
     newTokens: flags.newTokens ?? sizes.newTokens,
     microBatchTokens: flags.microBatchTokens,
     loraRank: flags.loraRank,
+    kvCacheDtype: flags.kvCacheDtype,
     seed: flags.seed,
   };
 }
@@ -149,6 +150,7 @@ export function define(command: Command): void {
     .option('--new-tokens <n>', 'tokens per completion', integer(2))
     .option('--micro-batch-tokens <n>', 'tokens per forward and backward pass', integer(1), 16_384)
     .option('--lora-rank <n>', 'rank of the adapter', integer(1, 1024), 16)
+    .addOption(kvCacheDtypeOption())
     .option('--repeats <n>', 'measured runs', integer(1, 1000), 3)
     .option('--warmup <n>', 'warm-up runs before those', integer(0, 1000), 1)
     .option('--seed <n>', 'seed of weights, prompts and samples', integer(0), 1)

@@ -1,7 +1,7 @@
 /** What a file of `src/cli` exports to be an `acoer` command, and options that several commands share. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Dtype, Quantization } from '../engine/binding';
-import type { DeviceName } from '../engine/types';
+import { type DeviceName, KV_CACHE_DTYPES } from '../engine/types';
 import { badUsage } from '../base/errors';
 
 export interface CommandModule {
@@ -86,6 +86,15 @@ export function addEngineOptions(command: Command): Command {
     new Option('--dtype <dtype>', "number type to compute in (default: the model's own)").choices(DTYPES),
   ).option('--quantization <form>', 'base weights in fewer bits: nf4, int8 or none', quantization);
 }
+
+/** What commands that decode keep keys and values in. */
+export const kvCacheDtypeOption = (): Option =>
+  new Option(
+    '--kv-cache-dtype <dtype>',
+    "what keys and values are kept in: auto, the model's type, or int8, half of bfloat16's memory",
+  )
+    .choices(KV_CACHE_DTYPES)
+    .default('auto');
 
 /** The same as settings of a run, which has defaults of its own. */
 export function addEngineSettings(command: Command): Command {

@@ -1,6 +1,6 @@
 /** `acoer generate`: completions for prompts given as JSON Lines, or an answer to a single prompt. */
 import type { Command } from 'commander';
-import type { SamplingOptions } from '../engine/types';
+import type { KvCacheDtype, SamplingOptions } from '../engine/types';
 import { AcoerError, badUsage, errorCode } from '../base/errors';
 import { streamSeed } from '../base/rng';
 import {
@@ -12,7 +12,14 @@ import {
   windows,
 } from '../sampling';
 import { loadTokenizer, LostCharacters, type Tokenizer } from '../tokenizer';
-import { addEngineOptions, addModelOptions, integer, number, repeatable } from './command';
+import {
+  addEngineOptions,
+  addModelOptions,
+  integer,
+  kvCacheDtypeOption,
+  number,
+  repeatable,
+} from './command';
 import { interruptible } from './interrupt';
 import { InOrder, Spool } from './jsonl';
 import { printable } from '../base/printable';
@@ -21,6 +28,7 @@ import { checkTokenizer, withModel, type ModelFlags, type ModelSession } from '.
 import { printJsonLine, printNote } from './output';
 
 interface GenerateFlags extends ModelFlags, SamplingOptions {
+  kvCacheDtype: KvCacheDtype;
   samples: number;
   maxNewTokens: number;
   seed: number;
@@ -60,6 +68,7 @@ function generator(
   write: (output: Output) => void,
 ): (prompts: Prompts, signal: AbortSignal) => Promise<void> {
   const { samples, seed, maxNewTokens, temperature, topK, topP, minP, repetitionPenalty } = flags;
+  const { kvCacheDtype } = flags;
   const sampling = { temperature, topK, topP, minP, repetitionPenalty };
   const stops = stopIds(tokenizer, flags.stop);
   const results = new InOrder(write);
@@ -84,7 +93,8 @@ function generator(
         results.add(index * samples + sample, output);
       };
       try {
-        await sampler.sample(pieces.map(wanted), { sampling, stopIds: stops, signal }, onCompletion);
+        const settings = { sampling, stopIds: stops, kvCacheDtype, signal };
+        await sampler.sample(pieces.map(wanted), settings, onCompletion);
       } catch (error) {
         // onCompletion has already had the completions in flight; the caller reports the interruption.
         if (!signal.aborted || errorCode(error) !== 'CANCELLED') throw error;
@@ -154,6 +164,7 @@ export function define(command: Command): void {
     .option('--temperature <t>', '0: greedy', number(0), 1)
     .option('--max-new-tokens <n>', 'maximum tokens per completion', integer(1), 512)
     .option('--seed <n>', 'seed; the same seed gives the same completions', integer(0), 42)
+    .addOption(kvCacheDtypeOption())
     .option('--top-k <n>', 'sample only from the k most likely tokens; 0: all', integer(0), 0)
     .option(
       '--top-p <p>',

@@ -4,10 +4,10 @@ import type { Command } from 'commander';
 import { ChatModel, DEFAULT_MODEL_LENGTH, type OpenModelOptions } from '../chat';
 import { badUsage, unreadable } from '../base/errors';
 import { readRegularFileSync } from '../base/regular-file';
-import { DEFAULT_SLOTS } from '../engine/types';
+import { DEFAULT_SLOTS, type KvCacheDtype } from '../engine/types';
 import { newSecret } from '../http';
 import { DEFAULT_PORT, DEFAULT_WAITING, startServer } from '../serve';
-import { addEngineOptions, type EngineFlags, integer, path, repeatable } from './command';
+import { addEngineOptions, type EngineFlags, integer, kvCacheDtypeOption, path, repeatable } from './command';
 import { showDownload } from './download';
 import { serving, untilAborted } from './interrupt';
 import { printNote, printText } from './output';
@@ -15,6 +15,7 @@ import { printNote, printText } from './output';
 export interface AskedFlags extends EngineFlags {
   adapter: string[];
   maxModelLen?: number;
+  kvCacheDtype: KvCacheDtype;
 }
 
 interface ServeFlags extends AskedFlags {
@@ -43,11 +44,12 @@ function adaptersOf(given: readonly string[]): Record<string, string> {
 /** Opens what the arguments name, with downloads shown. */
 export function openAsked(
   of: readonly string[],
-  { adapter, device, dtype, quantization, threads, maxModelLen }: AskedFlags,
+  { adapter, device, dtype, quantization, threads, maxModelLen, kvCacheDtype }: AskedFlags,
   signal: AbortSignal,
   more: Pick<OpenModelOptions, 'maxSlots' | 'keepBytes' | 'idleMs'> = {},
 ): Promise<ChatModel> {
-  const options = { device, dtype, quantization, threads, maxModelLen, adapters: adaptersOf(adapter), ...more };
+  const asked = { device, dtype, quantization, threads, maxModelLen, kvCacheDtype };
+  const options = { ...asked, adapters: adaptersOf(adapter), ...more };
   return ChatModel.open(of, { ...options, ...showDownload(of[0]!, signal) });
 }
 
@@ -59,7 +61,8 @@ export function addAskedOptions(command: Command): Command {
       '--max-model-len <n>',
       `most tokens of a prompt and its answer (default: the model's, at most ${DEFAULT_MODEL_LENGTH})`,
       integer(2),
-    );
+    )
+    .addOption(kvCacheDtypeOption());
 }
 
 const MOST_KEY_BYTES = 4096;

@@ -3,7 +3,7 @@
  * TRL's or common practice where the paper is silent. Names are TRL's in camelCase where TRL has the setting.
  */
 import { z } from 'zod';
-import { TARGET_MODULES, type TargetModule } from '../engine/types';
+import { KV_CACHE_DTYPES, TARGET_MODULES, type TargetModule } from '../engine/types';
 import { CORRECTION_MODES } from '../losses/corrections';
 import { findLoss, listLosses } from '../losses/registry';
 import { guardFields } from './guard-fields';
@@ -114,6 +114,9 @@ const rolloutFields = {
   kvBytes: orNull(count()).describe(
     'Maximum size of the KV cache in bytes; null: a share of the memory that is free when a batch is generated, a quarter on a CPU and three quarters on a GPU.',
   ),
+  kvCacheDtype: oneOf(...KV_CACHE_DTYPES).describe(
+    "What decoding keeps keys and values in. auto: the model's type. int8: one byte each with a scale per token and head, half of bfloat16's memory; sampler and trainer then differ by a little more (docs/kv-cache.md), which importanceSamplingCorrection weighs. vLLM's name is kv_cache_dtype.",
+  ),
   sampler: orElse(z.union([text(), samplerEntry, vllmSampler]), 'engine').describe(
     'What samples the completions to train on: engine; {type: vllm, servers: [URL, ...]} for servers of vLLM (docs/external-sampler.md); a JavaScript file that default-exports a function which makes a sampler (docs/api.md), or {name, params}. The path is relative to the configuration file. Evaluations always sample with the engine.',
   ),
@@ -203,13 +206,13 @@ const lossFields = {
   ),
   useBiasCorrectionKl: flag(true).describe('Multiply the KL estimate by the importance ratio.'),
   importanceSamplingCorrection: orNull(z.enum(CORRECTION_MODES)).describe(
-    'Weight the policy loss by the probability ratio of trainer to sampler, per token or per completion. Ratios outside the bounds are clipped (truncate) or dropped from the loss (mask). null: no weighting. With servers as `sampler`, or groupsInFlight, the default is token_truncate.',
+    'Weight the policy loss by the probability ratio of trainer to sampler, per token or per completion. Ratios outside the bounds are clipped (truncate) or dropped from the loss (mask). null: no weighting. With servers as `sampler`, groupsInFlight, or kvCacheDtype int8, the default is token_truncate.',
   ),
   importanceSamplingClipMin: orNull(positive()).describe(
     'Lower bound on the ratio of importanceSamplingCorrection; null: none.',
   ),
   importanceSamplingClipMax: orNull(positive(), 3).describe(
-    'Upper bound on the ratio of importanceSamplingCorrection; null: none. With servers as `sampler`, or groupsInFlight, the default is 2.',
+    'Upper bound on the ratio of importanceSamplingCorrection; null: none. With servers as `sampler`, groupsInFlight, or kvCacheDtype int8, the default is 2.',
   ),
   topEntropyQuantile: orElse(z.number().gt(0).max(1), 1).describe(
     "Fraction of an update's tokens, those with the highest entropy, that enter the policy loss. Below 1, each update scores its completions once more.",

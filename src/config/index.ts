@@ -13,7 +13,7 @@ export { didYouMean, plain } from './nearest';
 export { ADDRESS, isAddress, REDACTED } from './notify';
 export { PRESETS } from './presets';
 export { badConfig, problemsOf } from './problems';
-export { isEngineSampler, servedBy, type VllmSetting } from './samplers';
+export { isEngineSampler, offPolicySources, servedBy, type VllmSetting } from './samplers';
 export { isNamedSink } from './sinks';
 export { CONFIG_KEYS, mergeLayers, resolveConfig, stacked, withFullDtype } from './resolve';
 export { commonProblems } from './rules';

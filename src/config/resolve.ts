@@ -8,7 +8,7 @@ import { badConfig, problemsOf } from './problems';
 import { crossFieldProblems, type ConfigProblem } from './rules';
 import { trlHint } from './trl-names';
 import { isRecord, shownJson } from '../base/json';
-import { OFF_POLICY_DEFAULTS, servedBy } from './samplers';
+import { OFF_POLICY_DEFAULTS, offPolicySources } from './samplers';
 
 type Values = Record<string, unknown>;
 
@@ -146,6 +146,6 @@ export function resolveConfig(
     problems.push({ path: 'preset', message: `there is no preset ${shownJson(name)}${hint}` });
   }
   const merged = overlay({ ...base?.values }, values);
-  const onPolicy = servedBy(merged) === null && (merged['groupsInFlight'] ?? null) === null;
-  return check(onPolicy ? merged : { ...OFF_POLICY_DEFAULTS, ...merged }, problems);
+  const isOnPolicy = offPolicySources(merged).length === 0;
+  return check(isOnPolicy ? merged : { ...OFF_POLICY_DEFAULTS, ...merged }, problems);
 }

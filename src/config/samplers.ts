@@ -33,15 +33,31 @@ export const isEngineSampler = ({ sampler }: { sampler?: unknown }): boolean =>
   (isRecord(sampler) && sampler['type'] === undefined && sampler['name'] === 'engine');
 
 /**
- * Defaults of a run whose completions servers sample, or earlier weights, too. Their log-probs are not quite the
- * trainer's, and where an answer is long the small differences of its tokens add up: ratios are taken token by token.
+ * Whose log-probs a run trains on that are not quite the trainer's: the servers that sample for it, earlier weights with
+ * groups in flight, or the engine over keys and values in 8 bits. Empty: the trainer's own, up to rounding.
+ */
+export function offPolicySources(settings: {
+  sampler?: unknown;
+  groupsInFlight?: unknown;
+  kvCacheDtype?: unknown;
+}): string[] {
+  return [
+    ...(servedBy(settings) === null ? [] : ["the servers'"]),
+    ...((settings.groupsInFlight ?? null) === null ? [] : ["earlier weights'"]),
+    ...((settings.kvCacheDtype ?? 'auto') === 'auto' ? [] : ["an int8 cache's"]),
+  ];
+}
+
+/**
+ * Defaults of a run that has such sources. Where an answer is long the small differences of its tokens add up: ratios
+ * are taken token by token.
  */
 export const OFF_POLICY_DEFAULTS = {
   importanceSamplingCorrection: 'token_truncate',
   importanceSamplingClipMax: 2,
 } as const;
 
-type Settings = Record<Shaping, number> & { sampler?: unknown; full: boolean };
+type Settings = Record<Shaping, number> & { sampler?: unknown; full: boolean; kvCacheDtype: string };
 /** Settings that leave tokens out, or make them less likely. */
 type Shaping = 'topK' | 'topP' | 'minP' | 'repetitionPenalty';
 
@@ -56,6 +72,10 @@ export const SERVED_FAULTS = {
   topP: shapes('topP', 1),
   minP: shapes('minP', 0),
   repetitionPenalty: shapes('repetitionPenalty', 1),
+  kvCacheDtype: (config: Settings) =>
+    servedBy(config) === null || config.kvCacheDtype === 'auto'
+      ? null
+      : `is ${config.kvCacheDtype}, but servers keep their own cache: start them with --kv-cache-dtype, and leave this at auto`,
   full: (config: Settings) =>
     servedBy(config) !== null && config.full
       ? 'trains all weights, but servers follow a run by LoRA adapters only; leave out full or sampler'

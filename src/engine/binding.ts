@@ -174,8 +174,11 @@ export interface NativeDeviceInfo {
 }
 
 /** The families of the CUDA kernels, each used or left to libtorch's operations as a whole (kernels/gpu/families.h). */
-export const KERNEL_FAMILIES = ['decode', 'graphs', 'training', 'adamw', 'dropout'] as const;
+export const KERNEL_FAMILIES = ['decode', 'int8_cache', 'graphs', 'training', 'adamw', 'dropout'] as const;
 export type KernelFamily = (typeof KERNEL_FAMILIES)[number];
+
+/** What decoding keeps keys and values in: auto is the model's type, int8 has a scale per token and head. */
+export type KvCacheDtype = 'auto' | 'int8';
 
 /** The file of the CUDA kernels in use, and the card they run on. */
 export interface NativeKernelFacts {
@@ -228,6 +231,7 @@ export interface NativeEngine {
       requests: NativeGenerateRequest[];
       maxSlots: number;
       kvBytes: number;
+      kvCacheDtype: KvCacheDtype;
       /** Absent: every sequence is decoded to its end. */
       completeGroups?: Int32Array;
       job: number;
@@ -247,6 +251,7 @@ export interface NativeEngine {
       positions: number;
       maxSlots: number;
       kvBytes: number;
+      kvCacheDtype: KvCacheDtype;
       /** For the caches of ended sequences, which later prompts may continue. */
       keepBytes: number;
       job: number;

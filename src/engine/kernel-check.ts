@@ -47,6 +47,7 @@ const MAX_KERNEL_BYTES = 64 * 2 ** 20;
 /** What follows from a fault, as the end of a sentence. */
 const INSTEAD: Record<KernelFamily, string> = {
   decode: "decoding uses libtorch's operations, at about half the speed",
+  int8_cache: "decoding over an int8 cache uses libtorch's operations, which is slower",
   graphs: 'decoding starts its steps piece by piece',
   training: "scoring and training use libtorch's operations",
   adamw: "the optimiser uses libtorch's operations",
@@ -153,7 +154,7 @@ export function faultsOf(
 /** Decoding says itself, where it happens, why it is slower. */
 function tell(faults: readonly KernelFault[]): void {
   for (const { family, why } of faults) {
-    if (family !== 'decode' && family !== 'graphs') warnOnce(why);
+    if (family !== 'decode' && family !== 'int8_cache' && family !== 'graphs') warnOnce(why);
   }
 }
 

@@ -69,8 +69,14 @@ export class NativeModel extends NativeObject implements Model {
   ): Promise<GenerateResult> {
     needRequests(requests);
     needOptions(given, 'generate', GENERATE_OPTIONS);
-    const { maxSlots = DEFAULT_SLOTS, kvBytes = 0, collect: kept = true, completeGroups, ...rest } = given;
-    const { onSequence, onProgress, progressEveryMs = PROGRESS_EVERY_MS, ...options } = rest;
+    const { maxSlots = DEFAULT_SLOTS, kvBytes = 0, kvCacheDtype = 'auto', completeGroups, ...rest } = given;
+    const {
+      collect: kept = true,
+      onSequence,
+      onProgress,
+      progressEveryMs = PROGRESS_EVERY_MS,
+      ...options
+    } = rest;
     const { model } = this.info;
     const sequences: GeneratedSequence[] = [];
     let thrown: { error: unknown } | undefined;
@@ -97,6 +103,7 @@ export class NativeModel extends NativeObject implements Model {
             requests: complete,
             maxSlots,
             kvBytes,
+            kvCacheDtype,
             job,
             progressEveryMs,
             ...(completeGroups && { completeGroups }),
@@ -120,13 +127,14 @@ export class NativeModel extends NativeObject implements Model {
       positions,
       maxSlots = DEFAULT_SLOTS,
       kvBytes = 0,
+      kvCacheDtype = 'auto',
       keepBytes = 0,
       ...rest
     } = given;
     const handles = policies.map((policy) => policyHandle(policy, this));
     return NativeDecoder.open(
       this.calls,
-      { model: this.info.model, policies: handles, positions, maxSlots, kvBytes, keepBytes },
+      { model: this.info.model, policies: handles, positions, maxSlots, kvBytes, kvCacheDtype, keepBytes },
       (request) => this.request(request),
       rest,
     );

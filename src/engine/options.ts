@@ -36,6 +36,7 @@ export const FORWARD_OPTIONS: OptionNames<ForwardOptions> = {
 export const GENERATE_OPTIONS: OptionNames<GenerateCallOptions> = {
   maxSlots: true,
   kvBytes: true,
+  kvCacheDtype: true,
   completeGroups: true,
   collect: true,
   onSequence: true,
@@ -48,6 +49,7 @@ export const DECODER_OPTIONS: OptionNames<DecoderOptions> = {
   positions: true,
   maxSlots: true,
   kvBytes: true,
+  kvCacheDtype: true,
   keepBytes: true,
   ...CALL_OPTIONS,
 };

@@ -5,6 +5,7 @@
 import type {
   Dtype,
   KernelFamily,
+  KvCacheDtype,
   NativeDeviceInfo,
   NativeModelInfo,
   NativeNewTokens,
@@ -14,7 +15,7 @@ import type {
   TensorTable,
 } from './binding';
 
-export type { Dtype, KernelFamily, Quantization, TensorTable } from './binding';
+export type { Dtype, KernelFamily, KvCacheDtype, Quantization, TensorTable } from './binding';
 
 export type DeviceName = 'auto' | 'cpu' | 'cuda' | `cuda:${number}`;
 
@@ -188,6 +189,8 @@ export interface GenerateRequest {
   policy?: Policy | null;
 }
 
+export const KV_CACHE_DTYPES = ['auto', 'int8'] as const satisfies readonly KvCacheDtype[];
+
 /** Default for the number of sequences decoded together. */
 export const DEFAULT_SLOTS = 64;
 /** Default for the time between two reports of a generation's progress, in milliseconds. */
@@ -196,6 +199,8 @@ export const PROGRESS_EVERY_MS = 250;
 export interface GenerateCallOptions extends CallOptions {
   maxSlots?: number;
   kvBytes?: number;
+  /** What keys and values are kept in. Default auto: the model's type. */
+  kvCacheDtype?: KvCacheDtype;
   /**
    * The call ends when, for every i, at least `completeGroups[i]` of the groups 0 to i are complete; one without
    * requests is from the start. What is unfinished then comes with the finish `partial` and the tokens so far. Default:
@@ -225,6 +230,8 @@ export interface DecoderOptions extends CallOptions {
   maxSlots?: number;
   /** Maximum size of the KV cache in bytes. Default 0: a share of the free memory. */
   kvBytes?: number;
+  /** What keys and values are kept in. Default auto: the model's type. */
+  kvCacheDtype?: KvCacheDtype;
   /**
    * Bytes for the keys and values of sequences that have ended, beside `kvBytes`. A request whose prompt begins like
    * one of them continues from there: the next turn of a conversation is prefilled from its new part on. Those used

@@ -2,7 +2,7 @@
 import { abortable } from '../base/abortable';
 import { badArgument, needFunction, needMethods, needObject, needSignal } from '../base/border';
 import { givenDataset, isEmbeddedTask, type Dataset } from '../data';
-import type { Model, Policy } from '../engine/types';
+import type { KvCacheDtype, Model, Policy } from '../engine/types';
 import { isPromise } from '../base/deadline';
 import { AcoerError } from '../base/errors';
 import { type Grade, gradeMath, type Judgement } from '../judges';
@@ -73,6 +73,8 @@ export interface EvalOptions {
   enableThinking?: boolean;
   maxSlots?: number;
   kvBytes?: number;
+  /** What keys and values are kept in. Default auto: the model's type. */
+  kvCacheDtype?: KvCacheDtype;
   /** Memory ran out; for the rest of the call only this many sequences are decoded together. */
   onFewerSlots?: (slots: number) => void;
   signal?: AbortSignal;
@@ -120,7 +122,7 @@ class Evaluator {
   async window(pieces: readonly Piece[]): Promise<void> {
     const { model, tokenizer, dataset, enableThinking } = this.options;
     const promptTemplate = promptTemplateOf(this.options);
-    const { signal, kvBytes, sampling } = this.options;
+    const { signal, kvBytes, kvCacheDtype, sampling } = this.options;
     const problems = pieces.map(({ index }) => dataset.get(index));
     const indexOf = (position: number) => pieces[position]!.index;
     const prompts = await renderPrompts(tokenizer, problems, { promptTemplate, enableThinking, indexOf });
@@ -137,6 +139,7 @@ class Evaluator {
       stopIds: Int32Array.from(tokenizer.eosIds),
       signal,
       kvBytes,
+      kvCacheDtype,
       onProgress: (progress: SampleProgress) => {
         if (this.tracker.report(progress)) this.tell();
       },

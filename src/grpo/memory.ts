@@ -22,6 +22,7 @@ const ABOUT_MEMORY = [
   'microBatchTokens',
   'maxSlots',
   'kvBytes',
+  'kvCacheDtype',
 ] as const;
 
 /** The limits learnt under `before`, if they still hold under `config`. */

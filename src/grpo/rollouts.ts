@@ -66,11 +66,12 @@ function samplePrompts(
 }
 
 export function sampleSettings({ config, tokenizer, signal }: StepContext): SampleSettings {
-  const { temperature, topK, topP, minP, repetitionPenalty, kvBytes } = config;
+  const { temperature, topK, topP, minP, repetitionPenalty, kvBytes, kvCacheDtype } = config;
   return {
     sampling: { temperature, topK, topP, minP, repetitionPenalty },
     stopIds: Int32Array.from(tokenizer.eosIds),
     kvBytes: kvBytes ?? undefined,
+    kvCacheDtype,
     signal,
   };
 }

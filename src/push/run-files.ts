@@ -76,6 +76,7 @@ const PUBLIC: Readonly<Record<string, (value: unknown) => boolean>> = {
       ...['formatRule', 'answerFrom', 'multiObjectiveAggregation', 'scaleRewards', 'groupFilter', 'dtype'],
       'quantization',
       ...['importanceSamplingLevel', 'importanceSamplingCorrection', 'lrSchedulerType', 'targetModules'],
+      ...['kvCacheDtype'],
       ...['monitor', 'onCollapse', 'nonFinitePolicy', 'onHang'],
     ].map((name) => [name, isWords]),
   ),

@@ -4,6 +4,7 @@ import type {
   GenerateRequest,
   GenerateStats,
   GeneratedSequence,
+  KvCacheDtype,
   Model,
   Policy,
   SamplingOptions,
@@ -35,6 +36,8 @@ export interface SampleSettings extends Pick<CallOptions, 'signal'> {
   stopIds: Int32Array;
   /** Maximum size of the KV cache in bytes. */
   kvBytes?: number;
+  /** What keys and values are kept in. Default auto. */
+  kvCacheDtype?: KvCacheDtype;
   /**
    * For the engine's own sampler: the call ends once so many groups are complete, as in the engine's `generate`. The
    * completions that are unfinished then come with the finish "partial".
@@ -146,13 +149,13 @@ export class EngineSampler implements Sampler {
       const counts = measureCompletion(sequence.ids, tokenizer, thinkOpened);
       onCompletion({ prompt, sample: firstSample + place, ...sequence, text, ...counts });
     };
-    const { signal, kvBytes, completeGroups, onProgress: report } = settings;
+    const { signal, kvBytes, kvCacheDtype, completeGroups, onProgress: report } = settings;
     const ofPrompt = (one: InFlight) => ({ ...one, sample: prompts[one.prompt]!.firstSample + one.sample });
     const onProgress =
       report &&
       (({ promptTokens, inFlight }: SampleProgress) =>
         report({ promptTokens, inFlight: inFlight.map(ofPrompt) }));
-    const options = { signal, kvBytes, completeGroups, onSequence, onProgress };
+    const options = { signal, kvBytes, kvCacheDtype, completeGroups, onSequence, onProgress };
     const stats = await generateFitting(model, requests, slots(), options);
     warnOfFallback(stats.fallback);
     return stats;

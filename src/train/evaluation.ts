@@ -56,6 +56,7 @@ async function evaluateKinds(
       enableThinking: config.enableThinking,
       maxSlots: config.maxSlots ?? undefined,
       kvBytes: config.kvBytes ?? undefined,
+      kvCacheDtype: config.kvCacheDtype,
       onFewerSlots: (slots) =>
         emit({
           type: 'warning',

@@ -1,6 +1,6 @@
 /** Engine, model and policy of a run, opened last, its plan, and the record of all that is open. */
 import { existsSync } from 'node:fs';
-import { isEngineSampler, servedBy, type Config } from '../config';
+import { isEngineSampler, offPolicySources, servedBy, type Config } from '../config';
 import type { Engine, Model, Policy } from '../engine/types';
 import { loadTrained, scheduleOf, type Loaded } from '../life/policy';
 import { resolveLoss } from '../losses';
@@ -135,8 +135,8 @@ function loopContext(
 ): LoopContext {
   const { model, policy } = loaded;
   const memory = new MemoryLimits(config, { warn });
-  // Completions of other weights say nothing about the kernels.
-  const isOnPolicy = isEngineSampler(config) && config.groupsInFlight === null;
+  // Completions of other weights, or over a rounded cache, say nothing about the kernels.
+  const isOnPolicy = isEngineSampler(config) && offPolicySources(config).length === 0;
   const engineSampler = new EngineSampler({ model, policy, tokenizer, slots: () => memory.slots() });
   return {
     ...loaded,

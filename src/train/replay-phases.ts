@@ -124,10 +124,11 @@ async function generateAgain(context: ReplayContext, refused: RefusedStep): Prom
   const prompts = refused.record.requests!;
   const requests = requestsOf(refused, policy);
   const ended: GeneratedSequence[] = [];
-  const { maxSlots, kvBytes } = config;
+  const { maxSlots, kvBytes, kvCacheDtype } = config;
   const found = await foundBy(async () => {
     const onSequence = (sequence: GeneratedSequence) => void ended.push(sequence);
-    const options = { maxSlots: maxSlots ?? undefined, kvBytes: kvBytes ?? undefined, signal, onSequence };
+    const limits = { maxSlots: maxSlots ?? undefined, kvBytes: kvBytes ?? undefined };
+    const options = { ...limits, kvCacheDtype, signal, onSequence };
     await model.generate(requests, options).catch((error: unknown) => {
       throw generationError(error, prompts, requests, ended);
     });

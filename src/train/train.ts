@@ -1,5 +1,5 @@
 /** `train`: a whole run in one call. */
-import { servedBy, type Config } from '../config';
+import { offPolicySources, type Config } from '../config';
 import { AcoerError } from '../base/errors';
 import type { ModelFetchOptions } from '../models';
 import type { RunSummary, TrainEvent, TrainStep } from '../life/events';
@@ -209,10 +209,10 @@ async function trainHere(
     const untold = nobodyTold(config, notify);
     if (untold !== null) warn(untold);
     if (config.importanceSamplingCorrection === null) {
-      const others = servedBy(config) !== null ? "the servers'" : "earlier weights'";
-      if (servedBy(config) !== null || config.groupsInFlight !== null)
+      const others = offPolicySources(config);
+      if (others.length > 0)
         warn(
-          `importanceSamplingCorrection is null: ${others} log-probs are trained on as if they were the trainer's own.`,
+          `importanceSamplingCorrection is null: ${others.join(' and ')} log-probs are trained on as if they were the trainer's own.`,
         );
     }
     const change = opening.accepted.find(({ step }) => step === resumedStep);

@@ -30,6 +30,9 @@ test('the correction is on by default, token by token, and what is set stays', (
   };
   expect(correction({})).toEqual([null, 3]);
   expect(correction(served)).toEqual(['token_truncate', 2]);
+  expect(correction({ kvCacheDtype: 'int8' })).toEqual(['token_truncate', 2]);
+  expect(correction({ kvCacheDtype: 'auto' })).toEqual([null, 3]);
+  expect(correction({ kvCacheDtype: 'int8', importanceSamplingCorrection: null })).toEqual([null, 2]);
   expect(
     correction(served, { importanceSamplingCorrection: 'sequence_mask', importanceSamplingClipMax: 3 }),
   ).toEqual(['sequence_mask', 3]);
@@ -62,6 +65,7 @@ test.each<[string, object, RegExp]>([
   ['top-k', { ...served, topK: 20 }, /topK: is 20, but/],
   ['min-p', { ...served, minP: 0.1 }, /minP: is 0\.1, but/],
   ['a penalty', { ...served, repetitionPenalty: 1.1 }, /repetitionPenalty: is 1\.1, but/],
+  ['an int8 cache', { ...served, kvCacheDtype: 'int8' }, /kvCacheDtype: is int8, but servers keep their own cache/],
   ['all weights', { ...served, full: true }, /full: trains all weights, but servers follow a run by LoRA adapters only/],
 ])('%s is refused', (_, settings, message) => expect(errorOf(settings)).toMatch(message)); // prettier-ignore
 

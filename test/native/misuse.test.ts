@@ -72,7 +72,15 @@ const generate =
   (changes: object, args: object = {}, onSequence: unknown = () => {}, onProgress?: unknown): Call =>
   (engine) =>
     engine.generate(
-      { model, requests: [nativeRequest(changes)], maxSlots: 4, kvBytes: 0, job: 1, ...args },
+      {
+        model,
+        requests: [nativeRequest(changes)],
+        maxSlots: 4,
+        kvBytes: 0,
+        kvCacheDtype: 'auto',
+        job: 1,
+        ...args,
+      },
       onSequence,
       onProgress,
     );
@@ -242,6 +250,7 @@ const CASES: Case[] = [
   ['an onProgress without a time', 'BAD_ARGUMENT', /progressEveryMs must be a number/, generate({}, {}, () => {}, () => {})],
   ['an onProgress with a negative time', 'BAD_ARGUMENT', /progressEveryMs must be 0 or positive, not -1/, generate({}, { progressEveryMs: -1 }, () => {}, () => {})],
   ['no slots', 'BAD_ARGUMENT', /maxSlots must be at least 1/, generate({}, { maxSlots: 0 })],
+  ['a cache of another type', 'BAD_ARGUMENT', /kvCacheDtype must be .*auto.*int8/, generate({}, { kvCacheDtype: 'fp8' as 'int8' })],
   [
     "another model's policy",
     'BAD_ARGUMENT',

@@ -52,9 +52,10 @@ std::vector<const Policy*> Decoder::orderPolicies(const std::vector<const Policy
 }
 
 Decoder::Decoder(const Model& model, std::vector<const Policy*> policies, int64_t positions,
-                 DecodePath path, const GpuKernels* kernels)
+                 DecodePath path, const GpuKernels* kernels, KvCacheDtype kvCacheDtype)
     : model_(model),
       policies_(std::move(policies)),
+      cacheType_(elementType(kvCacheDtype, model.dtype)),
       ops_(makeDecodeOps(model, positions, path, kernels)) {
   const bool packs = ops_->form() == Matrix::Form::kPacked;
   std::optional<size_t> base;  // its weights, which adapters that are not merged share
@@ -74,7 +75,7 @@ Decoder::Decoder(const Model& model, std::vector<const Policy*> policies, int64_
 }
 
 KvCache Decoder::makeCache() const {
-  return KvCache(model_.spec, model_.device, model_.dtype, ops_->usesTiledKeys());
+  return KvCache(model_.spec, model_.device, cacheType_, ops_->usesTiledKeys());
 }
 
 void Decoder::makeRoom(Scratch& scratch, int64_t rows) const {

@@ -13,7 +13,8 @@ class Decoder {
   // `policies`: as orderPolicies() returns them. `positions`: an upper bound of every row's
   // position. `kernels`: our CUDA kernels, which fit the model; null: without them.
   Decoder(const Model& model, std::vector<const Policy*> policies, int64_t positions,
-          DecodePath path, const GpuKernels* kernels);
+          DecodePath path, const GpuKernels* kernels,
+          KvCacheDtype kvCacheDtype = KvCacheDtype::kAuto);
   // Without duplicates; the base and adapters first, full policies last, so that rows that share
   // weights are adjacent.
   static std::vector<const Policy*> orderPolicies(const std::vector<const Policy*>& policies);
@@ -73,6 +74,7 @@ class Decoder {
 
   const Model& model_;
   std::vector<const Policy*> policies_;
+  at::ScalarType cacheType_;
   std::unique_ptr<DecodeOps> ops_;
   std::vector<Weights> weights_;
   std::vector<size_t> weightsOf_;        // per policy

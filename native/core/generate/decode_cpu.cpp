@@ -14,8 +14,8 @@ namespace acoer {
 namespace {
 
 // Prompts up to this length are attended row by row over the cache, longer ones in blocks, as in
-// training, or by the library. This depends on nothing but the prompt's own length, so that the
-// batch cannot change a result.
+// training, or by the library, over the keys and values that the cache holds. This depends on
+// nothing but the prompt's own length, so that the batch cannot change a result.
 constexpr int64_t kShortPrompt = 128;
 
 // The library's attention multiplies bf16 by tiles where it can, ours widens it to fp32.
@@ -44,8 +44,9 @@ void withModelType(at::ScalarType dtype, const Visit& visit) {
        c10::toString(dtype));
 }
 
-template <class T>
-kernels::AttentionArgs<T> narrowed(kernels::AttentionArgs<T> args, int64_t begin, int64_t end) {
+template <class T, class C>
+kernels::AttentionArgs<T, C> narrowed(kernels::AttentionArgs<T, C> args, int64_t begin,
+                                      int64_t end) {
   args.qkv_NE += begin * (args.heads + 2 * args.kvHeads) * args.headDim;
   args.out_NHK += begin * args.heads * args.headDim;
   args.page_NT += begin * args.pagesPerRow;
@@ -55,11 +56,16 @@ kernels::AttentionArgs<T> narrowed(kernels::AttentionArgs<T> args, int64_t begin
   return args;
 }
 
+// Null in a cache without scales.
+float* scalesOf(const at::Tensor& scales_SJL) {
+  return scales_SJL.defined() ? scales_SJL.data_ptr<float>() : nullptr;
+}
+
 // What each row shares, of one layer; empty if none shares anything.
-template <class T>
-std::vector<kernels::SharedPositions<T>> sharedOfLayer(const KvCache* const* shared_N, int64_t rows,
+template <class C>
+std::vector<kernels::SharedPositions<C>> sharedOfLayer(const KvCache* const* shared_N, int64_t rows,
                                                        int64_t layer) {
-  std::vector<kernels::SharedPositions<T>> all;
+  std::vector<kernels::SharedPositions<C>> all;
   if (std::all_of(shared_N, shared_N + rows, [](const KvCache* c) { return c == nullptr; })) {
     return all;
   }
@@ -67,8 +73,9 @@ std::vector<kernels::SharedPositions<T>> sharedOfLayer(const KvCache* const* sha
   for (int64_t r = 0; r < rows; ++r) {
     const KvCache* cache = shared_N[r];
     if (cache == nullptr) continue;
-    all[static_cast<size_t>(r)] = {readPointer<T>(cache->keys(layer)),
-                                   readPointer<T>(cache->values(layer)), cache->positions()};
+    all[static_cast<size_t>(r)] = {
+        readPointer<C>(cache->keys(layer)), readPointer<C>(cache->values(layer)),
+        scalesOf(cache->keyScales(layer)), scalesOf(cache->valueScales(layer)), cache->positions()};
   }
   return all;
 }
@@ -116,55 +123,76 @@ class CpuDecodeOps final : public DecodeOps {
   }
 
   void attention(DecodePart& part, size_t layer, bool writeOnly) const override {
-    const ModelSpec& spec = model_.spec;
-    const LayerWeights& w = part.weights->layers[layer];
     withModelType(model_.dtype, [&](auto type) {
       using T = decltype(type);
-      kernels::AttentionArgs<T> args;
-      args.qkv_NE = writePointer<T>(part.qkv_NE);
-      args.keys_SJLK = writePointer<T>(part.cache->keys(static_cast<int64_t>(layer)));
-      args.values_SJLK = writePointer<T>(part.cache->values(static_cast<int64_t>(layer)));
-      args.out_NHK = writePointer<T>(part.heads_NHK);
-      args.page_NT = part.pages_NT;
-      args.pagesPerRow = part.pagesPerRow;
-      args.position_N = part.positions_N;
-      const auto shared =
-          sharedOfLayer<T>(part.shared_N, part.count(), static_cast<int64_t>(layer));
-      if (!shared.empty()) args.shared_N = shared.data();
-      args.rows = part.count();
-      args.heads = spec.numHeads;
-      args.kvHeads = spec.numKvHeads;
-      args.headDim = spec.headDim;
-      args.pagePositions = part.cache->positions();
-      args.qNorm_K = spec.qkNorm ? readPointer<T>(w.qNorm_K) : nullptr;
-      args.kNorm_K = spec.qkNorm ? readPointer<T>(w.kNorm_K) : nullptr;
-      args.cos_PK = readPointer<kernels::Acc<T>>(rope_.cos_PK);
-      args.sin_PK = readPointer<kernels::Acc<T>>(rope_.sin_PK);
-      args.eps = spec.rmsNormEps;
-      const auto& kernel = kernels::rowKernels<T>();
-      at::parallel_for(0, part.count(), rowGrain(spec.qkvRows()),
-                       [&](int64_t begin, int64_t end) { kernel.writeHeads(args, begin, end); });
-      if (writeOnly) return;
-      auto attendRows = [&](const kernels::AttentionArgs<T>& some) {
-        const int64_t longest = *std::max_element(some.position_N, some.position_N + some.rows) + 1;
-        at::parallel_for(0, some.rows * spec.numKvHeads,
-                         rowGrain(longest * spec.headDim * spec.numHeads / spec.numKvHeads),
-                         [&](int64_t from, int64_t to) { kernel.attend(some, from, to); });
-      };
-      if (!part.prefill) return attendRows(args);
-      for (const PromptSpan& span : part.prompts) {
-        if (span.end - span.begin <= kShortPrompt) {
-          attendRows(narrowed(args, span.begin, span.end));
-          continue;
-        }
-        const at::Tensor prompt_TE = part.qkv_NE.slice(0, span.begin, span.end);
-        part.heads_NHK.slice(0, span.begin, span.end)
-            .copy_(attendLongPrompt(splitHeads(spec, prompt_TE)));
+      if (part.cache->isQuantized()) {
+        attentionOver<T, int8_t>(part, layer, writeOnly);
+      } else {
+        attentionOver<T, T>(part, layer, writeOnly);
       }
     });
   }
 
   void activation(DecodePart& part) const override { cpuSwiglu(part.gateUp_N2F, part.act_NF); }
+
+ private:
+  template <class T, class C>
+  void attentionOver(DecodePart& part, size_t layer, bool writeOnly) const {
+    const ModelSpec& spec = model_.spec;
+    const auto number = static_cast<int64_t>(layer);
+    kernels::AttentionArgs<T, C> args = argsOf<T, C>(part, layer);
+    const auto shared = sharedOfLayer<C>(part.shared_N, part.count(), number);
+    if (!shared.empty()) args.shared_N = shared.data();
+    const auto& kernel = kernels::cacheKernels<T, C>();
+    at::parallel_for(0, part.count(), rowGrain(spec.qkvRows()),
+                     [&](int64_t begin, int64_t end) { kernel.writeHeads(args, begin, end); });
+    if (writeOnly) return;
+    auto attendRows = [&](const kernels::AttentionArgs<T, C>& some) {
+      const int64_t longest = *std::max_element(some.position_N, some.position_N + some.rows) + 1;
+      at::parallel_for(0, some.rows * spec.numKvHeads,
+                       rowGrain(longest * spec.headDim * spec.numHeads / spec.numKvHeads),
+                       [&](int64_t from, int64_t to) { kernel.attend(some, from, to); });
+    };
+    if (!part.prefill) return attendRows(args);
+    for (const PromptSpan& span : part.prompts) {
+      if (span.end - span.begin <= kShortPrompt) {
+        attendRows(narrowed(args, span.begin, span.end));
+        continue;
+      }
+      const at::Tensor prompt_TE = part.qkv_NE.slice(0, span.begin, span.end);
+      part.heads_NHK.slice(0, span.begin, span.end)
+          .copy_(attendLongPrompt(splitHeads(spec, prompt_TE)));
+    }
+  }
+
+  template <class T, class C>
+  kernels::AttentionArgs<T, C> argsOf(const DecodePart& part, size_t layer) const {
+    const ModelSpec& spec = model_.spec;
+    const LayerWeights& w = part.weights->layers[layer];
+    const KvCache& cache = *part.cache;
+    const auto number = static_cast<int64_t>(layer);
+    kernels::AttentionArgs<T, C> args;
+    args.qkv_NE = writePointer<T>(part.qkv_NE);
+    args.keys_SJLK = writePointer<C>(cache.keys(number));
+    args.values_SJLK = writePointer<C>(cache.values(number));
+    args.keyScales_SJL = scalesOf(cache.keyScales(number));
+    args.valueScales_SJL = scalesOf(cache.valueScales(number));
+    args.out_NHK = writePointer<T>(part.heads_NHK);
+    args.page_NT = part.pages_NT;
+    args.pagesPerRow = part.pagesPerRow;
+    args.position_N = part.positions_N;
+    args.rows = part.count();
+    args.heads = spec.numHeads;
+    args.kvHeads = spec.numKvHeads;
+    args.headDim = spec.headDim;
+    args.pagePositions = cache.positions();
+    args.qNorm_K = spec.qkNorm ? readPointer<T>(w.qNorm_K) : nullptr;
+    args.kNorm_K = spec.qkNorm ? readPointer<T>(w.kNorm_K) : nullptr;
+    args.cos_PK = readPointer<kernels::Acc<T>>(rope_.cos_PK);
+    args.sin_PK = readPointer<kernels::Acc<T>>(rope_.sin_PK);
+    args.eps = spec.rmsNormEps;
+    return args;
+  }
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ uint32_t size(int64_t n) { return static_cast<uint32_t>(n); }
 const int32_t* int32s(const at::Tensor& t) { return t.const_data_ptr<int32_t>(); }
 
 const void* dataOrNull(const at::Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
+float* scalesOf(const at::Tensor& t) { return t.defined() ? t.data_ptr<float>() : nullptr; }
 
 class GpuDecodeOps final : public DecodeOps {
  public:
@@ -45,14 +46,17 @@ class GpuDecodeOps final : public DecodeOps {
     const LayerWeights& w = part.weights->layers[layer];
     const bool bf16 = model_.dtype == at::kBFloat16;
     void* stream = currentGpuStream(model_.device);
-    const at::Tensor& keys_SJLK = part.cache->keys(static_cast<int64_t>(layer));
-    const at::Tensor& values_SJLK = part.cache->values(static_cast<int64_t>(layer));
+    const KvCache& cache = *part.cache;
+    const auto number = static_cast<int64_t>(layer);
+    const at::Tensor &keys_SJLK = cache.keys(number), &values_SJLK = cache.values(number);
+    float *keyScales_SJL = scalesOf(cache.keyScales(number)),
+          *valueScales_SJL = scalesOf(cache.valueScales(number));
     const auto heads = static_cast<int32_t>(spec.numHeads);
     const auto kvHeads = static_cast<int32_t>(spec.numKvHeads);
     const auto headDim = static_cast<int32_t>(spec.headDim);
     const auto pagesPerRow = static_cast<int32_t>(part.device.pages_NT.size(1));
-    const auto pagePositions = static_cast<int32_t>(part.cache->positions());
-    kernels_.launch(bf16 ? KernelId::rotate_bf16 : KernelId::rotate_fp32,
+    const auto pagePositions = static_cast<int32_t>(cache.positions());
+    kernels_.launch(cuda::rotateKernel(bf16, cache.isQuantized()),
                     {size(part.count()), size(cuda::rotateBlocks(heads, kvHeads))},
                     cuda::RotateArgs{.qkv_NE = part.qkv_NE.const_data_ptr(),
                                      .qNorm_K = dataOrNull(w.qNorm_K),
@@ -64,6 +68,8 @@ class GpuDecodeOps final : public DecodeOps {
                                      .q_NHK = part.qkv_NE.data_ptr(),
                                      .keys_SJLK = keys_SJLK.data_ptr(),
                                      .values_SJLK = values_SJLK.data_ptr(),
+                                     .keyScales_SJL = keyScales_SJL,
+                                     .valueScales_SJL = valueScales_SJL,
                                      .qStride = spec.qkvRows(),
                                      .heads = heads,
                                      .kvHeads = kvHeads,
@@ -76,22 +82,22 @@ class GpuDecodeOps final : public DecodeOps {
     if (part.prefill) {
       const at::Tensor q_NHK = splitHeads(spec, part.qkv_NE).q_THK;
       for (const PromptSpan& span : part.prompts) {
-        auto prompt = [&](const at::Tensor& cache) {
-          return cache.select(0, span.slot).narrow(1, 0, span.end - span.begin).transpose(0, 1);
-        };
         part.heads_NHK.slice(0, span.begin, span.end)
-            .copy_(attendPrompt(
-                {q_NHK.slice(0, span.begin, span.end), prompt(keys_SJLK), prompt(values_SJLK)}));
+            .copy_(attendPrompt({q_NHK.slice(0, span.begin, span.end),
+                                 promptIn(span, cache, keys_SJLK, cache.keyScales(number)),
+                                 promptIn(span, cache, values_SJLK, cache.valueScales(number))}));
       }
       return;
     }
     const auto group = heads / kvHeads;
     const auto splits = static_cast<int32_t>(part.splits);
-    kernels_.launch(cuda::attentionKernel(bf16, headDim, group),
+    kernels_.launch(cuda::attentionKernel(bf16, cache.isQuantized(), headDim, group),
                     {size(splits), size(kvHeads), size(part.count())},
                     cuda::AttentionArgs{.q_NHK = part.qkv_NE.const_data_ptr(),
                                         .keys_SJLK = keys_SJLK.const_data_ptr(),
                                         .values_SJLK = values_SJLK.const_data_ptr(),
+                                        .keyScales_SJL = keyScales_SJL,
+                                        .valueScales_SJL = valueScales_SJL,
                                         .pages_NT = int32s(part.device.pages_NT),
                                         .positions_N = int32s(part.device.positions_N),
                                         .sums_NJsGK = splitSums_.data_ptr<float>(),
@@ -170,16 +176,33 @@ class GpuDecodeOps final : public DecodeOps {
   }
 
  private:
+  // A prompt's keys or values as the cache holds them, [T, J, K].
+  at::Tensor promptIn(const PromptSpan& span, const KvCache& cache, const at::Tensor& elements,
+                      const at::Tensor& scales) const {
+    const auto prompt = [&](const at::Tensor& all) {
+      return all.select(0, span.slot).narrow(1, 0, span.end - span.begin).transpose(0, 1);
+    };
+    return cache.isQuantized() ? dequantized({prompt(elements), prompt(scales)}, model_.dtype)
+                               : prompt(elements);
+  }
+
   const GpuKernels& kernels_;
   at::Tensor splitSums_, splitStats_;  // what the blocks of a row's attention leave
 };
 
 }  // namespace
 
-std::string gpuKernelsDoNotFit(const Model& model) {
+std::string gpuKernelsDoNotFit(const Model& model, KvCacheDtype kvCacheDtype) {
   const ModelSpec& spec = model.spec;
   if (model.dtype != at::kBFloat16 && model.dtype != at::kFloat) {
     return "acoer's CUDA kernels are for bfloat16 and float32";
+  }
+  if (kvCacheDtype == KvCacheDtype::kInt8) {
+    if (model.dtype != at::kBFloat16) {
+      return "acoer's CUDA kernels read keys and values in int8 for bfloat16 models only";
+    }
+    const std::string& fault = model.kernelFaults[KernelFamily::kInt8Cache];
+    if (!fault.empty()) return fault;
   }
   if (spec.headDim != 64 && spec.headDim != 96 && spec.headDim != 128) {
     return "acoer's CUDA kernels are for heads of 64, 96 or 128, not " +

@@ -143,8 +143,8 @@ bool usesCpuKernels(const Model& model, DecodePath path, const GpuKernels* kerne
 int64_t pagePositions(const Model& model, DecodePath path, const GpuKernels* kernels,
                       int64_t longest);
 
-// Whether our CUDA kernels can decode this model: empty, or one sentence why not.
-std::string gpuKernelsDoNotFit(const Model& model);
+// Whether our CUDA kernels can decode this model with such a cache: empty, or one sentence why not.
+std::string gpuKernelsDoNotFit(const Model& model, KvCacheDtype kvCacheDtype = KvCacheDtype::kAuto);
 
 // decode_cpu.cpp, decode_gpu.cpp and decode_tensor_ops.cpp. The last is the reference for both
 // others and runs on any device.

@@ -29,19 +29,28 @@ CacheView viewCache(const int32_t* slots, int64_t count, int64_t length, const a
   return view;
 }
 
+// What the rows of a decode step see of keys or values, or of their scales: [N, J, length, ...].
+at::Tensor seenBy(const CacheView& view, const at::Tensor& cache, int64_t rows) {
+  const at::Tensor live = cache.narrow(2, 0, view.length);
+  return view.slots_N.defined() ? live.index_select(0, view.slots_N)
+                                : live.narrow(0, view.firstSlot, rows);
+}
+
 // One query per row against positions 0..positions[n] of its slot -> [N, H * K]. The cache must not
 // be tiled.
-at::Tensor attendCache(const at::Tensor& q_NHK, const at::Tensor& keys_SJLK,
-                       const at::Tensor& values_SJLK, const CacheView& view) {
-  const int64_t N = q_NHK.size(0), H = q_NHK.size(1), K = q_NHK.size(2), J = keys_SJLK.size(1);
-  auto ofRows = [&](const at::Tensor& cache) {
-    const at::Tensor live = cache.narrow(2, 0, view.length);
-    return view.slots_N.defined() ? live.index_select(0, view.slots_N)
-                                  : live.narrow(0, view.firstSlot, N);
+at::Tensor attendCache(const at::Tensor& q_NHK, const KvCache& cache, int64_t layer,
+                       const CacheView& view) {
+  const int64_t N = q_NHK.size(0), H = q_NHK.size(1), K = q_NHK.size(2);
+  const int64_t J = cache.keys(layer).size(1);
+  const auto ofRows = [&](const at::Tensor& elements, const at::Tensor& scales) {
+    const at::Tensor seen = seenBy(view, elements, N);
+    return cache.isQuantized() ? dequantized({seen, seenBy(view, scales, N)}, q_NHK.scalar_type())
+                               : seen;
   };
   // The heads of a group become query rows of their KV head, so that no key is repeated.
-  return at::scaled_dot_product_attention(q_NHK.reshape({N, J, H / J, K}), ofRows(keys_SJLK),
-                                          ofRows(values_SJLK),
+  return at::scaled_dot_product_attention(q_NHK.reshape({N, J, H / J, K}),
+                                          ofRows(cache.keys(layer), cache.keyScales(layer)),
+                                          ofRows(cache.values(layer), cache.valueScales(layer)),
                                           view.mask_N11L.expand({N, 1, H / J, -1}))
       .reshape({N, H * K});
 }
@@ -77,24 +86,38 @@ class TensorDecodeOps final : public DecodeOps {
       return rmsRotateByTensorOps(x, weight_K, spec.rmsNormEps, {part.cos_NK, part.sin_NK}).y;
     };
     const at::Tensor q_NHK = rotate(heads.q_THK, w.qNorm_K);
-    const at::Tensor k_NJK = rotate(heads.k_TJK, w.kNorm_K);
-    at::Tensor keys = part.cache->keys(static_cast<int64_t>(layer));
-    at::Tensor values = part.cache->values(static_cast<int64_t>(layer));
-    const c10::List<std::optional<at::Tensor>> places(
-        {std::optional<at::Tensor>(part.device.pages_NT.select(1, 0)), std::nullopt,
-         std::optional<at::Tensor>(part.device.positions_N)});
-    at::index_put_(keys, places, k_NJK);
-    at::index_put_(values, places, heads.v_TJK);
+    const KvCache& cache = *part.cache;
+    const auto number = static_cast<int64_t>(layer);
+    const at::Tensor k_NJK =
+        written(part, rotate(heads.k_TJK, w.kNorm_K), cache.keys(number), cache.keyScales(number));
+    const at::Tensor v_NJK =
+        written(part, heads.v_TJK, cache.values(number), cache.valueScales(number));
     if (writeOnly) return;
     if (!part.prefill) {
-      part.heads_NHK.copy_(attendCache(q_NHK, keys, values, part.view));
+      part.heads_NHK.copy_(attendCache(q_NHK, cache, number, part.view));
       return;
     }
     for (const PromptSpan& span : part.prompts) {
       auto prompt = [&](const at::Tensor& x) { return x.slice(0, span.begin, span.end); };
-      prompt(part.heads_NHK)
-          .copy_(attendPrompt({prompt(q_NHK), prompt(k_NJK), prompt(heads.v_TJK)}));
+      prompt(part.heads_NHK).copy_(attendPrompt({prompt(q_NHK), prompt(k_NJK), prompt(v_NJK)}));
     }
+  }
+
+ private:
+  // Heads of the rows into the cache; returns what is read back from there.
+  static at::Tensor written(const DecodePart& part, const at::Tensor& heads_NJK, at::Tensor cache,
+                            at::Tensor scales) {
+    const c10::List<std::optional<at::Tensor>> places(
+        {std::optional<at::Tensor>(part.device.pages_NT.select(1, 0)), std::nullopt,
+         std::optional<at::Tensor>(part.device.positions_N)});
+    if (!part.cache->isQuantized()) {
+      at::index_put_(cache, places, heads_NJK);
+      return heads_NJK;
+    }
+    const QuantizedHeads kept = quantized(heads_NJK);
+    at::index_put_(cache, places, kept.codes);
+    at::index_put_(scales, places, kept.scales);
+    return dequantized(kept, heads_NJK.scalar_type());
   }
 };
 

@@ -24,7 +24,7 @@ KernelChoice chooseKernels(const Model& model, const std::vector<GenerateRequest
   if (std::any_of(requests.begin(), requests.end(), isTooCold)) {
     return {nullptr, kTooCold};
   }
-  const std::string reason = gpuKernelsDoNotFit(model);
+  const std::string reason = gpuKernelsDoNotFit(model, options.kvCacheDtype);
   return {reason.empty() ? model.kernels : nullptr, reason};
 }
 
@@ -43,12 +43,11 @@ GenerateRun::GenerateRun(const Model& model, const DecoderNeeds& needs,
       kernels_(chooseKernels(model, requests, options)),
       budget_(planKvBudget(model, needs, requests, options, kernels_.kernels)),
       policies_(needs.policies),
-      decoder_(model, policies_, needs.longest, options.path, kernels_.kernels),
+      decoder_(model, policies_, needs.longest, options.path, kernels_.kernels,
+               options.kvCacheDtype),
       cache_(decoder_.makeCache()),
       pages_(budget_.pagePositions),
-      kept_(open == nullptr
-                ? 0
-                : open->keepBytes / KvCache::bytesPerPosition(model.spec, model.dtype)) {
+      kept_(open == nullptr ? 0 : open->keepBytes / budget_.bytesPerPosition) {
   stats_.fallback = kernels_.reason;
   countGroups(requests);
   for (GenerateRequest& request : requests) admit(std::move(request));

@@ -49,6 +49,7 @@ struct NewTokens {
 struct GenerateOptions {
   int64_t maxSlots = 64;  // most sequences decoded together; kvBytes may allow fewer
   int64_t kvBytes = 0;    // limit of the KV cache; 0: a share of the free memory
+  KvCacheDtype kvCacheDtype = KvCacheDtype::kAuto;
   DecodePath path = DecodePath::kAuto;
   // Not empty: the call ends when, for every i, at least completeGroups[i] of the groups 0 .. i are
   // complete; one without requests is from the start. What is unfinished then is delivered with

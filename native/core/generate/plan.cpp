@@ -161,7 +161,7 @@ void checkFits(const Model& model, size_t number, const GenerateRequest& request
                                : budget.pagesFor(positions) * budget.pagePositions;
   const int64_t needed = pages + promptPositions(request);
   if (needed <= budget.positions) return;
-  const int64_t perPosition = KvCache::bytesPerPosition(model.spec, model.dtype);
+  const int64_t perPosition = budget.bytesPerPosition;
   fail(noRoom(options), nameOf(number), "its KV cache takes ", needed * perPosition, " bytes (",
        request.promptIds.size(), " prompt tokens, kept twice, and ", request.maxNewTokens,
        " new ones at ", perPosition, " bytes each) but ",
@@ -174,9 +174,11 @@ KvBudget planKvBudget(const Model& model, const DecoderNeeds& needs,
                       const std::vector<GenerateRequest>& requests, const GenerateOptions& options,
                       const GpuKernels* kernels) {
   const int64_t bytes = cacheBytes(model, options);
-  const int64_t perPosition = KvCache::bytesPerPosition(model.spec, model.dtype);
+  const int64_t perPosition =
+      KvCache::bytesPerPosition(model.spec, elementType(options.kvCacheDtype, model.dtype));
   KvBudget budget{
       .bytes = bytes,
+      .bytesPerPosition = perPosition,
       .positions = bytes / perPosition,
       .maxSlots = options.maxSlots,
       .pagePositions = pagePositions(model, options.path, kernels, needs.longest),

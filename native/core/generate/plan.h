@@ -9,6 +9,7 @@ namespace acoer {
 // Room for keys and values, in token positions.
 struct KvBudget {
   int64_t bytes = 0;
+  int64_t bytesPerPosition = 0;
   int64_t positions = 0;
   int64_t maxSlots = 0;
   int64_t pagePositions = 0;   // of a page of the cache

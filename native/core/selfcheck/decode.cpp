@@ -15,6 +15,7 @@ constexpr int64_t kLengths[] = {1, 255, 256, 257, 1000};
 constexpr int64_t kSlotOf[] = {2, 0, 5, 1, 4};
 constexpr int64_t kRows = std::size(kLengths), kSlots = 6;
 constexpr int64_t kOfOneBlock = 3;  // rows that fit one
+constexpr int8_t kNoCode = -128;    // not one of -127 to 127
 constexpr int64_t kPages = 4, kPositions = kPages * cuda::kAttentionSplit;
 
 // A decoder's steps over a cache of one layer.
@@ -24,14 +25,22 @@ struct Side {
   KvCache cache;
   int64_t pages;  // of a slot
 
-  Side(const Model& model, std::unique_ptr<DecodeOps> ops, int64_t pages, double unwritten)
+  // `unwritten`: what positions hold that nobody wrote; in a cache of codes it is their scale.
+  Side(const Model& model, std::unique_ptr<DecodeOps> ops, int64_t pages, double unwritten,
+       KvCacheDtype kept = KvCacheDtype::kAuto)
       : model(model),
         ops(std::move(ops)),
-        cache(model.spec, model.device, model.dtype, /*tiledKeys=*/false),
+        cache(model.spec, model.device, elementType(kept, model.dtype), /*tiledKeys=*/false),
         pages(pages) {
     cache.resize(pages * kSlots, kPositions / pages, 0, 0);
-    cache.keys(0).fill_(unwritten);
-    cache.values(0).fill_(unwritten);
+    const bool codes = cache.isQuantized();
+    for (const at::Tensor& filled : {codes ? cache.keyScales(0) : cache.keys(0),
+                                     codes ? cache.valueScales(0) : cache.values(0)}) {
+      filled.fill_(unwritten);
+    }
+    if (!codes) return;
+    cache.keys(0).fill_(kNoCode);
+    cache.values(0).fill_(kNoCode);
   }
   // Row n, of kLengths, with the positions from `begin` to its end, in order.
   void addRows(DecodeRows& rows, int64_t n, int64_t begin, int64_t end) const {
@@ -41,12 +50,13 @@ struct Side {
     }
     for (int64_t t = begin; t < end; ++t) rows.add(0, 0, pagesOfRow, t);
   }
-  // [slots, J, positions, K]
+  // [slots, J, positions, K], of scales [slots, J, positions]
   at::Tensor bySlot(const at::Tensor& cached) const {
-    const int64_t J = cached.size(1), K = cached.size(3);
-    return cached.view({pages, kSlots, J, -1, K})
-        .permute({1, 2, 0, 3, 4})
-        .reshape({kSlots, J, kPositions, K});
+    const int64_t J = cached.size(1);
+    const at::Tensor bySlot = cached.view({pages, kSlots, J, kPositions / pages, -1})
+                                  .permute({1, 2, 0, 3, 4})
+                                  .reshape({kSlots, J, kPositions, -1});
+    return cached.dim() == 3 ? bySlot.squeeze(3) : bySlot;
   }
 
   DecodePart part(int64_t rows) const {
@@ -148,6 +158,45 @@ void checkCache(Figures& figures, const Side& side, const Side& exact) {
   }
 }
 
+// What rotate left in a cache of codes against the codes, by libtorch's operations, of what it left
+// in a cache of the model's type, to the bit.
+void checkCodes(Figures& figures, const Side& side, const Side& plain) {
+  const at::Tensor written = writtenPlaces(figures.device()), writtenScales = written.squeeze(3);
+  for (const bool keys : {true, false}) {
+    const at::Tensor codes = side.bySlot(keys ? side.cache.keys(0) : side.cache.values(0));
+    const at::Tensor scales =
+        side.bySlot(keys ? side.cache.keyScales(0) : side.cache.valueScales(0));
+    const at::Tensor kept = plain.bySlot(keys ? plain.cache.keys(0) : plain.cache.values(0));
+    const QuantizedHeads exact = quantized(kept);
+    const auto same = [](const at::Tensor& where, const at::Tensor& a, const at::Tensor& b) {
+      return at::equal(at::where(where, a, at::zeros_like(a)),
+                       at::where(where, b, at::zeros_like(b)));
+    };
+    const bool right =
+        same(written, codes, exact.codes) && same(writtenScales, scales, exact.scales);
+    figures.expect(right ? 0 : 1, 0);
+    const bool others = (written | codes.eq(kNoCode)).all().item<bool>() &&
+                        (writtenScales | scales.isnan()).all().item<bool>();
+    if (!others) figures.addFault("writes beside its rows of the cache");
+  }
+}
+
+// Everything that was written becomes what a decoder in fp32 attends over.
+void takeCodes(const Side& exact, const Side& side) {
+  const at::Tensor written = writtenPlaces(exact.model.device).squeeze(3);
+  const auto take = [&](const at::Tensor& to, const at::Tensor& from) {
+    to.copy_(side.bySlot(from));
+  };
+  const auto takeScales = [&](const at::Tensor& to, const at::Tensor& from) {
+    const at::Tensor scales = side.bySlot(from);
+    to.copy_(at::where(written, scales, at::zeros_like(scales)));
+  };
+  take(exact.cache.keys(0), side.cache.keys(0));
+  take(exact.cache.values(0), side.cache.values(0));
+  takeScales(exact.cache.keyScales(0), side.cache.keyScales(0));
+  takeScales(exact.cache.valueScales(0), side.cache.valueScales(0));
+}
+
 // The kernel that adds up the blocks of rows longer than one has no figure of its own where
 // attention is wrong already.
 void checkAttention(Figures& figures, const Side& side, const Side& exact) {
@@ -166,7 +215,8 @@ void checkAttention(Figures& figures, const Side& side, const Side& exact) {
   checkCache(figures, side, exact);
 
   const int64_t group = spec.numHeads / spec.numKvHeads;
-  const auto id = cuda::attentionKernel(figures.dtype() == at::kBFloat16, spec.headDim, group);
+  const auto id = cuda::attentionKernel(figures.dtype() == at::kBFloat16, /*int8Cache=*/false,
+                                        spec.headDim, group);
   figures.begin(kernelName(id));
   figures.expectUntouched(found);
   figures.expectNear(found.tensor().narrow(0, 0, kOfOneBlock), wide.narrow(0, 0, kOfOneBlock));
@@ -177,7 +227,46 @@ void checkAttention(Figures& figures, const Side& side, const Side& exact) {
                      wide.narrow(0, kOfOneBlock, rest));
 }
 
+// The same over a cache in int8. `plain`: the kernels over one of the model's type.
+void checkAttentionOverCodes(Figures& figures, const Side& side, const Side& plain,
+                             const Side& exact) {
+  const ModelSpec& spec = figures.spec();
+  int64_t before = 0;
+  for (const int64_t length : kLengths) before += length - 1;
+  figures.begin(kernelName(cuda::KernelId::rotate_bf16_int8));
+  const at::Tensor past_NE = figures.normal({before, spec.qkvRows()});
+  const Guarded found({kRows, spec.qRows()}, figures.dtype(), figures.device());
+  const at::Tensor qkv_NE = figures.normal({kRows, spec.qkvRows()});
+  side.fill(past_NE);
+  plain.fill(past_NE);
+  side.attend(qkv_NE, found.tensor());
+  plain.attend(qkv_NE, at::empty_like(found.tensor()));
+  checkCodes(figures, side, plain);
+
+  const at::Tensor wide = at::empty({kRows, spec.qRows()}, at::device(figures.device()));
+  takeCodes(exact, side);
+  exact.attend(qkv_NE.to(at::kFloat), wide);
+  const int64_t group = spec.numHeads / spec.numKvHeads;
+  figures.begin(
+      kernelName(cuda::attentionKernel(/*bf16=*/true, /*int8Cache=*/true, spec.headDim, group)));
+  figures.expectNear(found, wide);
+}
+
 }  // namespace
+
+void checkInt8Cache(Figures& figures) {
+  ModelSpec spec = figures.spec();
+  spec.numLayers = 1;
+  const Model model = checkedModel(figures, spec, /*matrices=*/false), wide = wideModel(model);
+  const auto onGpu = [&] { return gpuDecodeOps(model, kPositions, figures.kernels()); };
+  const Side side(model, onGpu(), kPages, NAN, KvCacheDtype::kInt8);
+  const Side plain(model, onGpu(), kPages, 0);
+  const Side exact(wide, tensorDecodeOps(wide, kPositions), 1, 0, KvCacheDtype::kInt8);
+  for (const Side* each : {&side, &plain}) {
+    each->ops->reserve(kRows, cuda::attentionSplits(kPositions));
+  }
+  checkAttentionOverCodes(figures, side, plain, exact);
+}
 
 void checkDecode(Figures& figures) {
   ModelSpec spec = figures.spec();

@@ -107,6 +107,7 @@ Model checkedModel(Figures& figures, const ModelSpec& spec, bool matrices);
 
 // One for each family, in its file.
 void checkDecode(Figures& figures);
+void checkInt8Cache(Figures& figures);
 void checkLora(Figures& figures);
 void checkSampler(Figures& figures);
 void checkGraphs(Figures& figures);

@@ -41,6 +41,9 @@ std::vector<KernelFigure> checkFamily(const CheckedKernels& checked, KernelFamil
       figures.run(checkLora);
       figures.run(checkSampler);
       break;
+    case KernelFamily::kInt8Cache:
+      if (decodes && checked.dtype == at::kBFloat16) figures.run(checkInt8Cache);
+      break;
     case KernelFamily::kGraphs:
       if (decodes) figures.run(checkGraphs);
       break;

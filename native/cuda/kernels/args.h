@@ -41,8 +41,10 @@ struct RotateArgs {
   const int32_t* pages_NT;
   const int32_t* positions_N;  // a row with a negative position is left out
   void* q_NHK;                 // may be qkv_NE itself, with its row length as the stride
-  void* keys_SJLK;
+  void* keys_SJLK;             // of int8 in the kernels for such a cache
   void* values_SJLK;
+  float* keyScales_SJL = nullptr;  // written by those: what a head of a position is multiplied by
+  float* valueScales_SJL = nullptr;
   int64_t qStride;                     // elements from row to row of q
   int32_t heads, kvHeads, headDim;     // H, J, K
   int32_t pagesPerRow, pagePositions;  // T, L
@@ -52,9 +54,11 @@ struct RotateArgs {
 // Grid (splits, J, N), kAttentionThreads. splits covers the longest row that can come; a block
 // beyond the end of its row ends at once.
 struct AttentionArgs {
-  const void* q_NHK;  // rotated
-  const void* keys_SJLK;
+  const void* q_NHK;      // rotated
+  const void* keys_SJLK;  // of int8 in the kernels for such a cache
   const void* values_SJLK;
+  const float* keyScales_SJL = nullptr;  // read by those
+  const float* valueScales_SJL = nullptr;
   const int32_t* pages_NT;
   const int32_t* positions_N;  // row n sees keys 0..positions[n]; none with a negative position
   float* sums_NJsGK;           // scratch: weighted values of each split, G = group

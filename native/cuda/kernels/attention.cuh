@@ -13,15 +13,22 @@ __device__ __forceinline__ int64_t scratchItem(int n, int kvHeads, int j, int sp
   return (int64_t{n} * kvHeads + j) * splits + split;
 }
 
+// In a cache without scales this is never called.
+__device__ __forceinline__ float valueScale(const AttentionArgs& a, int64_t position) {
+  return (ACOER_PLANTED(39) ? a.keyScales_SJL : a.valueScales_SJL)[position];
+}
+
 // One block: keys [first, first + count) of one KV head, which lie in one page, for its group of at
 // most G query heads.
 // Each key is read by a team of kLanes lanes, kPack elements a lane. The heads beyond the group are
-// copies of its last one whose results are dropped.
-template <class T, int K, int G>
+// copies of its last one whose results are dropped. C: what the cache holds; its scales are taken
+// into the scores and, after their sum, into the weights.
+template <class T, class C, int K, int G>
 __device__ __forceinline__ void attention(const AttentionArgs& a) {
   constexpr int kLanes = K <= 64 ? 8 : 16, kTeams = kAttentionThreads / kLanes;
   constexpr int kWarps = kAttentionThreads / kWarp;
-  constexpr int kUnroll = sizeof(T) == 2 ? 4 : 2;  // keys whose loads a team has under way
+  constexpr bool kScaled = sizeof(C) == 1;
+  constexpr int kUnroll = sizeof(C) == 4 ? 2 : 4;  // keys whose loads a team has under way
   constexpr int kSplit = kAttentionSplit;
   ACOER_SHARED_ARRAY(float, weights, G* kSplit);    // [G][kSplit]: scores, then their exponentials
   ACOER_SHARED_ARRAY(float, sums, kWarps * G * K);  // [kWarps][G][K]
@@ -38,9 +45,9 @@ __device__ __forceinline__ void attention(const AttentionArgs& a) {
   const int capacity = ACOER_PLANTED(44) ? length : a.pagePositions;
   const int place = ACOER_PLANTED(48) ? 0 : first / a.pagePositions;
   const int64_t page = a.pages_NT[n * a.pagesPerRow + place];
-  const int64_t begin = ((page * a.kvHeads + j) * capacity + first % a.pagePositions) * K + element;
-  const T* keys = static_cast<const T*>(a.keys_SJLK) + begin;
-  const T* values = static_cast<const T*>(a.values_SJLK) + begin;
+  const int64_t position = (page * a.kvHeads + j) * capacity + first % a.pagePositions;
+  const C* keys = static_cast<const C*>(a.keys_SJLK) + position * K + element;
+  const C* values = static_cast<const C*>(a.values_SJLK) + position * K + element;
 
   {
     float q[G][kPack];
@@ -53,11 +60,13 @@ __device__ __forceinline__ void attention(const AttentionArgs& a) {
     }
     // All lanes take part in every shuffle: beyond the end they read the last key.
     for (int t0 = 0; t0 < count; t0 += kTeams * kUnroll) {
-      Pack<T> packs[kUnroll];
+      Pack<C> packs[kUnroll];
+      float scales[kUnroll];
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
-        const int t = t0 + u * kTeams + team;
-        packs[u] = Pack<T>::load(keys + int64_t{ACOER_PLANTED(45) ? t : min(t, count - 1)} * K);
+        const int t = t0 + u * kTeams + team, last = ACOER_PLANTED(45) ? t : min(t, count - 1);
+        packs[u] = Pack<C>::load(keys + int64_t{last} * K);
+        if constexpr (kScaled) scales[u] = a.keyScales_SJL[position + last];
       }
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
@@ -73,6 +82,7 @@ __device__ __forceinline__ void attention(const AttentionArgs& a) {
           for (int flip = kLanes / 2; flip > 0; flip /= 2) {
             score += __shfl_xor_sync(~0u, score, flip);
           }
+          if constexpr (kScaled) score *= ACOER_PLANTED(49) ? scales[0] : scales[u];
           if (element == 0 && t < count) weights[g * kSplit + t] = score;
         }
       }
@@ -87,8 +97,9 @@ __device__ __forceinline__ void attention(const AttentionArgs& a) {
     for (int t = threadIdx.x % kWarp; t < count; t += kWarp) top = fmaxf(top, row[t]);
     top = warpMax(top);
     for (int t = threadIdx.x % kWarp; t < count; t += kWarp) {
-      row[t] = __expf(row[t] - top);
-      total += row[t];
+      const float weight = __expf(row[t] - top);
+      total += weight;
+      row[t] = kScaled ? weight * valueScale(a, position + t) : weight;
     }
     total = warpSum(total);
     if (threadIdx.x % kWarp == 0) {
@@ -100,11 +111,11 @@ __device__ __forceinline__ void attention(const AttentionArgs& a) {
 
   float sum[G][kPack] = {};
   for (int t0 = 0; t0 < count; t0 += kTeams * kUnroll) {
-    Pack<T> packs[kUnroll];
+    Pack<C> packs[kUnroll];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       const int t = t0 + u * kTeams + team;
-      packs[u] = Pack<T>::load(values + int64_t{min(t, count - 1)} * K);
+      packs[u] = Pack<C>::load(values + int64_t{min(t, count - 1)} * K);
     }
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
@@ -178,34 +189,49 @@ __device__ __forceinline__ void combine(const CombineArgs& a) {
 
 }  // namespace acoer::cuda
 
-#define ACOER_ATTENTION(type, name, K, G)                                       \
+#define ACOER_ATTENTION(T, C, name, K, G)                                       \
   ACOER_KERNEL(attention_##name##_##K##_g##G, kAttentionThreads, AttentionArgs, \
-               attention<type, K, G>)
-#define ACOER_ATTENTION_GROUPS(type, name, K) \
-  ACOER_ATTENTION(type, name, K, 1)           \
-  ACOER_ATTENTION(type, name, K, 2)           \
-  ACOER_ATTENTION(type, name, K, 4)           \
-  ACOER_ATTENTION(type, name, K, 6)           \
-  ACOER_ATTENTION(type, name, K, 8)
-#define ACOER_ATTENTION_ENDS(type, name, K) \
-  ACOER_ATTENTION(type, name, K, 1)         \
-  ACOER_ATTENTION(type, name, K, 8)
-#define ACOER_ATTENTION_HEADS(GROUPS, type, name) \
-  GROUPS(type, name, 64)                          \
-  GROUPS(type, name, 96)                          \
-  GROUPS(type, name, 128)
+               attention<T, C, K, G>)
+#define ACOER_ATTENTION_GROUPS(T, C, name, K) \
+  ACOER_ATTENTION(T, C, name, K, 1)           \
+  ACOER_ATTENTION(T, C, name, K, 2)           \
+  ACOER_ATTENTION(T, C, name, K, 4)           \
+  ACOER_ATTENTION(T, C, name, K, 6)           \
+  ACOER_ATTENTION(T, C, name, K, 8)
+#define ACOER_ATTENTION_ENDS(T, C, name, K) \
+  ACOER_ATTENTION(T, C, name, K, 1)         \
+  ACOER_ATTENTION(T, C, name, K, 8)
+#define ACOER_ATTENTION_FOUR_EIGHT(T, C, name, K) \
+  ACOER_ATTENTION(T, C, name, K, 4)               \
+  ACOER_ATTENTION(T, C, name, K, 8)
+#define ACOER_ATTENTION_TWO_FOUR_EIGHT(T, C, name, K) \
+  ACOER_ATTENTION(T, C, name, K, 2)                   \
+  ACOER_ATTENTION_FOUR_EIGHT(T, C, name, K)
+#define ACOER_ATTENTION_HEADS(GROUPS, T, C, name) \
+  GROUPS(T, C, name, 64)                          \
+  GROUPS(T, C, name, 96)                          \
+  GROUPS(T, C, name, 128)
 
-ACOER_ATTENTION_HEADS(ACOER_ATTENTION_GROUPS, acoer::cuda::Bf16, bf16)
+// Where one is left out for the size of the file, the next wider one does its work (table.h).
+ACOER_ATTENTION_HEADS(ACOER_ATTENTION_GROUPS, acoer::cuda::Bf16, acoer::cuda::Bf16, bf16)
 #ifdef ACOER_FEWER_KERNELS
-// The set of older drivers, which is not compressed: the one for 8 does the work of those between.
-ACOER_ATTENTION_HEADS(ACOER_ATTENTION_ENDS, float, fp32)
+// The set of older drivers, which is not compressed.
+ACOER_ATTENTION_HEADS(ACOER_ATTENTION_ENDS, float, float, fp32)
+ACOER_ATTENTION_HEADS(ACOER_ATTENTION_FOUR_EIGHT, acoer::cuda::Bf16, int8_t, bf16_int8)
 #else
-ACOER_ATTENTION_HEADS(ACOER_ATTENTION_GROUPS, float, fp32)
+ACOER_ATTENTION_HEADS(ACOER_ATTENTION_GROUPS, float, float, fp32)
+#ifdef __CUDACC__
+ACOER_ATTENTION_HEADS(ACOER_ATTENTION_TWO_FOUR_EIGHT, acoer::cuda::Bf16, int8_t, bf16_int8)
+#else
+ACOER_ATTENTION_HEADS(ACOER_ATTENTION_GROUPS, acoer::cuda::Bf16, int8_t, bf16_int8)
+#endif
 #endif
 
 #undef ACOER_ATTENTION
 #undef ACOER_ATTENTION_ENDS
+#undef ACOER_ATTENTION_FOUR_EIGHT
 #undef ACOER_ATTENTION_GROUPS
 #undef ACOER_ATTENTION_HEADS
+#undef ACOER_ATTENTION_TWO_FOUR_EIGHT
 
 ACOER_KERNEL_OF_TYPES(combine, kCombineThreads, CombineArgs, combine)

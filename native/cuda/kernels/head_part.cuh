@@ -47,6 +47,11 @@ __device__ __forceinline__ void storePart(T* to, int half, const HeadPart& part)
   storePair(to + half, part.high);
 }
 
+template <class T>
+__device__ __forceinline__ HeadPart roundedTo(const HeadPart& x) {
+  return {{rounded<T>(x.low.x), rounded<T>(x.low.y)}, {rounded<T>(x.high.x), rounded<T>(x.high.y)}};
+}
+
 // The head times `scale` and its weight; the pointer is to the lane's first element.
 template <class T>
 __device__ __forceinline__ HeadPart weighted(HeadPart x, float scale, const T* weight, int half) {

@@ -22,6 +22,15 @@ __device__ __forceinline__ float warpMax(float x) {
   return x;
 }
 
+__device__ __forceinline__ uint32_t warpLargest(uint32_t x) {
+#pragma unroll
+  for (int flip = kWarp / 2; flip > 0; flip /= 2) {
+    const uint32_t other = __shfl_xor_sync(~0u, x, flip);
+    x = other > x ? other : x;
+  }
+  return x;
+}
+
 // The sums of each of kCount numbers, a power of two up to 32, in few shuffles: lane l gets that of
 // number l / (32 / kCount).
 template <int kCount>

@@ -66,6 +66,32 @@ struct Pack<float> {
   }
 };
 
+// The least scale of codes in int8, that of a head of zeros: its reciprocal is finite.
+constexpr float kLeastScale = 1e-30f;
+
+// x / scale to the nearest integer, ties to even, as a byte: the unit of such a sum is 1, and its
+// mantissa ends with it.
+__device__ __forceinline__ uint32_t codeOf(float x, float scale) {
+  return __float_as_uint(x / scale + 12582912.0f) & 0xFFu;
+}
+
+// Codes of a cache in int8. A byte that ends the mantissa of 2^23 is that much more than 2^23.
+template <>
+struct Pack<int8_t> {
+  uint2 raw;
+  __device__ __forceinline__ static Pack load(const int8_t* from) {
+    return {*reinterpret_cast<const uint2*>(from)};
+  }
+  __device__ __forceinline__ void unpack(float (&to)[kPack]) const {
+    const uint32_t words[2] = {raw.x ^ 0x80808080u, raw.y ^ 0x80808080u};
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) {
+      const uint32_t byte = words[i / 4] >> 8 * (i % 4) & 0xFFu;
+      to[i] = __uint_as_float(0x4B000000u | byte) - 8388736.0f;
+    }
+  }
+};
+
 template <class T>
 __device__ __forceinline__ void loadPack(const T* from, float (&to)[kPack]) {
   Pack<T>::load(from).unpack(to);

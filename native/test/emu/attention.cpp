@@ -13,8 +13,8 @@ namespace {
 using Lengths = std::vector<int>;
 using AttentionKernel = void (*)(AttentionArgs);
 
-// In the order of kAttentionGroups.
-template <class T, int K>
+// In the order of kAttentionGroups. C: what the cache holds.
+template <class T, class C, int K>
 std::array<AttentionKernel, kAttentionGroupCount> kernelsOf() {
 #define ACOER_GROUPS(name, K)                                                 \
   {                                                                           \
@@ -22,7 +22,11 @@ std::array<AttentionKernel, kAttentionGroupCount> kernelsOf() {
         acoer_attention_##name##_##K##_g4, acoer_attention_##name##_##K##_g6, \
         acoer_attention_##name##_##K##_g8                                     \
   }
-  if constexpr (std::is_same_v<T, float>) {
+  if constexpr (std::is_same_v<C, int8_t>) {
+    if constexpr (K == 64) return ACOER_GROUPS(bf16_int8, 64);
+    if constexpr (K == 96) return ACOER_GROUPS(bf16_int8, 96);
+    if constexpr (K == 128) return ACOER_GROUPS(bf16_int8, 128);
+  } else if constexpr (std::is_same_v<T, float>) {
     if constexpr (K == 64) return ACOER_GROUPS(fp32, 64);
     if constexpr (K == 96) return ACOER_GROUPS(fp32, 96);
     if constexpr (K == 128) return ACOER_GROUPS(fp32, 128);
@@ -34,12 +38,16 @@ std::array<AttentionKernel, kAttentionGroupCount> kernelsOf() {
 #undef ACOER_GROUPS
 }
 
-// A batch of rows over a cache; row n has `lengths[n]` positions in pages of its own.
-template <class T, int K>
+// A batch of rows over a cache; row n has `lengths[n]` positions in pages of its own. In a cache of
+// codes it is the scales of unwritten positions that are NaN.
+template <class T, int K, class C = T>
 struct Batch {
+  static constexpr bool kScaled = std::is_same_v<C, int8_t>;
   int kvHeads, group, pagePositions, pagesPerRow, splits;
   Lengths lengths;
-  std::vector<T> q, keys, values;
+  std::vector<T> q;
+  std::vector<C> keys, values;
+  std::vector<float> keyScales, valueScales;
   std::vector<int32_t> pages, positions;
 
   // `page`: positions of one; 0: each row has one page.
@@ -53,26 +61,50 @@ struct Batch {
     splits = attentionSplits((longest + 15) / 16 * 16);
     const int pageCount = count * pagesPerRow + 2;
     q = data.normals<T>(lengths.size() * size_t(kvHeads * group * K));
-    keys = emu::unwritten<T>(size_t(pageCount) * size_t(kvHeads) * size_t(pagePositions) * K);
-    values = keys;
+    const size_t places = size_t(pageCount) * size_t(kvHeads) * size_t(pagePositions);
+    keys = values = unwrittenElements(places * K);
+    if (kScaled) keyScales = valueScales = emu::unwritten<float>(places);
     pages = data.distinct(count * pagesPerRow, pageCount);
     for (size_t n = 0; n < lengths.size(); ++n) {
       positions.push_back(lengths[n] - 1);
       for (int j = 0; j < kvHeads; ++j) {
-        for (std::vector<T>* cache : {&keys, &values}) {
-          const std::vector<T> live = data.normals<T>(size_t(lengths[n]) * K, 0.3);
-          for (int t = 0; t < lengths[n]; ++t) {
-            std::copy_n(live.begin() + long{t} * K, K, cache->begin() + long(placeOf(n, j, t)));
-          }
-        }
+        fill(data, n, j, keys, keyScales);
+        fill(data, n, j, values, valueScales);
       }
     }
   }
 
+  static std::vector<C> unwrittenElements(size_t count) {
+    if constexpr (kScaled) {
+      return std::vector<C>(count, 127);
+    } else {
+      return emu::unwritten<C>(count);
+    }
+  }
+  void fill(emu::Data& data, size_t n, int j, std::vector<C>& cache, std::vector<float>& scales) {
+    for (int t = 0; t < lengths[n]; ++t) {
+      C* live = &cache[placeOf(n, j, t) * K];
+      if constexpr (kScaled) {
+        scales[placeOf(n, j, t)] = static_cast<float>(0.005 + 0.01 * data.uniform());
+        for (int k = 0; k < K; ++k)
+          live[k] = static_cast<C>(std::lround(254 * data.uniform()) - 127);
+      } else {
+        const std::vector<T> row = data.normals<T>(K, 0.3);
+        std::copy_n(row.begin(), K, live);
+      }
+    }
+  }
+
+  // Position t of head j of row n.
   size_t placeOf(size_t n, int j, int t) const {
     const int32_t page = pages[n * size_t(pagesPerRow) + size_t(t / pagePositions)];
     const size_t head = size_t(page) * size_t(kvHeads) + size_t(j);
-    return (head * size_t(pagePositions) + size_t(t % pagePositions)) * K;
+    return head * size_t(pagePositions) + size_t(t % pagePositions);
+  }
+  static double read(const std::vector<C>& cache, const std::vector<float>& scales, size_t place,
+                     int k) {
+    const double element = emu::toDouble(cache[place * K + size_t(k)]);
+    return kScaled ? element * static_cast<double>(scales[place]) : element;
   }
 
   std::vector<T> attend() const {
@@ -84,6 +116,8 @@ struct Batch {
     const AttentionArgs args{.q_NHK = q.data(),
                              .keys_SJLK = keys.data(),
                              .values_SJLK = values.data(),
+                             .keyScales_SJL = keyScales.data(),
+                             .valueScales_SJL = valueScales.data(),
                              .pages_NT = pages.data(),
                              .positions_N = positions.data(),
                              .sums_NJsGK = sums.data(),
@@ -96,7 +130,7 @@ struct Batch {
                              .pagesPerRow = pagesPerRow,
                              .pagePositions = pagePositions,
                              .scale = static_cast<float>(1 / std::sqrt(K))};
-    emu::launch(kernelsOf<T, K>()[attentionGroupIndex(group)],
+    emu::launch(kernelsOf<T, C, K>()[attentionGroupIndex(group)],
                 dim3(unsigned(splits), unsigned(kvHeads), rows), dim3(kAttentionThreads), 0, args);
     if (splits > 1) {
       const CombineArgs rest{.sums_NJsGK = sums.data(),
@@ -118,18 +152,19 @@ struct Batch {
     const T* query = &q[(n * size_t(kvHeads * group) + size_t(h)) * K];
     std::vector<double> scores, out(K, 0);
     for (int t = 0; t < lengths[n]; ++t) {
-      const T* key = &keys[placeOf(n, h / group, t)];
+      const size_t place = placeOf(n, h / group, t);
       double score = 0;
-      for (int k = 0; k < K; ++k) score += emu::toDouble(query[k]) * emu::toDouble(key[k]);
+      for (int k = 0; k < K; ++k)
+        score += emu::toDouble(query[k]) * read(keys, keyScales, place, k);
       scores.push_back(score / std::sqrt(K));
     }
     const double top = *std::max_element(scores.begin(), scores.end());
     double total = 0;
     for (int t = 0; t < lengths[n]; ++t) {
-      const T* value = &values[placeOf(n, h / group, t)];
+      const size_t place = placeOf(n, h / group, t);
       const double weight = std::exp(scores[size_t(t)] - top);
       total += weight;
-      for (int k = 0; k < K; ++k) out[size_t(k)] += weight * emu::toDouble(value[k]);
+      for (int k = 0; k < K; ++k) out[size_t(k)] += weight * read(values, valueScales, place, k);
     }
     for (double& sum : out) sum /= total;
     return out;
@@ -154,12 +189,12 @@ struct Batch {
   }
 };
 
-template <class T, int K>
+template <class T, int K, class C = T>
 void checkGroups() {
   emu::forEachSchedule(
       [] {
         for (int group = 1; group <= 8; ++group) {
-          Batch<T, K>({1, 257, 30 + group}, 2, group, static_cast<uint64_t>(group)).check();
+          Batch<T, K, C>({1, 257, 30 + group}, 2, group, static_cast<uint64_t>(group)).check();
         }
       },
       1);
@@ -177,6 +212,15 @@ EMU_TEST(attention_lengths) {
     }
   });
 }
+EMU_TEST(attention_lengths_int8) {
+  emu::forEachSchedule([] {
+    uint64_t seed = 1;
+    for (const Lengths& lengths : {Lengths{1}, Lengths{15, 16, 17}, Lengths{255, 256, 257},
+                                   Lengths{513, 2}, Lengths{33, 31, 1000}}) {
+      Batch<Bf16, 128, int8_t>(lengths, 2, 2, seed++).check();
+    }
+  });
+}
 EMU_TEST(attention_lengths_fp32) {
   emu::forEachSchedule(
       [] { Batch<float, 64>({1, 15, 16, 17, 31, 255, 256, 257, 513}, 1, 2, 1).check(); });
@@ -187,6 +231,7 @@ EMU_TEST(attention_pages) {
   emu::forEachSchedule([] {
     Batch<Bf16, 128>({255, 256, 257, 600, 1}, 2, 2, 8, kAttentionSplit).check();
     Batch<float, 64>({513, 30, 1100}, 1, 2, 9, 2 * kAttentionSplit).check();
+    Batch<Bf16, 128, int8_t>({255, 256, 257, 600, 1}, 2, 2, 10, kAttentionSplit).check();
   });
 }
 EMU_TEST(attention_any_row_count) {
@@ -206,6 +251,9 @@ EMU_TEST(attention_groups_bf16_128) { checkGroups<Bf16, 128>(); }
 EMU_TEST(attention_groups_fp32_64) { checkGroups<float, 64>(); }
 EMU_TEST(attention_groups_fp32_96) { checkGroups<float, 96>(); }
 EMU_TEST(attention_groups_fp32_128) { checkGroups<float, 128>(); }
+EMU_TEST(attention_groups_int8_64) { checkGroups<Bf16, 64, int8_t>(); }
+EMU_TEST(attention_groups_int8_96) { checkGroups<Bf16, 96, int8_t>(); }
+EMU_TEST(attention_groups_int8_128) { checkGroups<Bf16, 128, int8_t>(); }
 
 // Scores far apart, where exponentials without the maximum taken off would overflow.
 EMU_TEST(attention_large_scores) {
@@ -215,27 +263,33 @@ EMU_TEST(attention_large_scores) {
 }
 
 // A row's result is the same, bit by bit, alone and beside longer rows, and idle rows are left out.
+template <class C>
+void checkInvariance() {
+  using Rows = Batch<Bf16, 128, C>;
+  const Rows all({300, 40, 700, 257}, 2, 2, 3);
+  const std::vector<Bf16> together = all.attend();
+  const size_t row = all.q.size() / all.lengths.size();
+  for (size_t n = 0; n < all.lengths.size(); ++n) {
+    Rows alone = all;
+    alone.lengths = {all.lengths[n]};
+    alone.pages = {all.pages[n]};
+    alone.positions = {all.positions[n]};
+    alone.splits = attentionSplits(all.lengths[n]);
+    alone.q.assign(all.q.begin() + long(n * row), all.q.begin() + long((n + 1) * row));
+    const std::vector<Bf16> expected(together.begin() + long(n * row),
+                                     together.begin() + long((n + 1) * row));
+    emu::expectSame(alone.attend(), expected, "a row alone");
+  }
+  Rows idle = all;
+  idle.positions[1] = -1;
+  std::vector<Bf16> expected = together;
+  const std::vector<Bf16> nothing = emu::unwritten<Bf16>(row);
+  std::copy(nothing.begin(), nothing.end(), expected.begin() + long(row));
+  emu::expectSame(idle.attend(), expected, "beside an idle row");
+}
 EMU_TEST(attention_batch_invariance) {
-  emu::forEachSchedule([] {
-    const Batch<Bf16, 128> all({300, 40, 700, 257}, 2, 2, 3);
-    const std::vector<Bf16> together = all.attend();
-    const size_t row = all.q.size() / all.lengths.size();
-    for (size_t n = 0; n < all.lengths.size(); ++n) {
-      Batch<Bf16, 128> alone = all;
-      alone.lengths = {all.lengths[n]};
-      alone.pages = {all.pages[n]};
-      alone.positions = {all.positions[n]};
-      alone.splits = attentionSplits(all.lengths[n]);
-      alone.q.assign(all.q.begin() + long(n * row), all.q.begin() + long((n + 1) * row));
-      const std::vector<Bf16> expected(together.begin() + long(n * row),
-                                       together.begin() + long((n + 1) * row));
-      emu::expectSame(alone.attend(), expected, "a row alone");
-    }
-    Batch<Bf16, 128> idle = all;
-    idle.positions[1] = -1;
-    std::vector<Bf16> expected = together;
-    const std::vector<Bf16> nothing = emu::unwritten<Bf16>(row);
-    std::copy(nothing.begin(), nothing.end(), expected.begin() + long(row));
-    emu::expectSame(idle.attend(), expected, "beside an idle row");
-  });
+  emu::forEachSchedule([] { checkInvariance<Bf16>(); });
+}
+EMU_TEST(attention_batch_invariance_int8) {
+  emu::forEachSchedule([] { checkInvariance<int8_t>(); });
 }

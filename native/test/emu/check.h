@@ -32,6 +32,7 @@ T toStorage(double x) {
   }
 }
 inline double toDouble(float x) { return x; }
+inline double toDouble(int8_t x) { return x; }
 inline double toDouble(__nv_bfloat16 x) { return __bfloat162float(x); }
 
 // Half the distance of neighbouring numbers, relative: what one rounding to T costs.

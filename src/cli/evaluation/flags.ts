@@ -1,4 +1,5 @@
 /** The options of `acoer eval`. */
+import type { KvCacheDtype } from '../../engine/types';
 import type { AnswerPreset } from '../../eval';
 import type { EngineFlags } from '../command';
 import type { JudgeFlags } from '../judge';
@@ -18,6 +19,7 @@ export interface EvalFlags extends EngineFlags, JudgeFlags, RanksFlags {
   promptTemplate?: string;
   seed: number;
   slots?: number;
+  kvCacheDtype: KvCacheDtype;
   out?: string;
   completions?: string;
   tokenizer?: string;

@@ -74,11 +74,12 @@ class EvaluationRun {
   /** Everything that an answer depends on. */
   private settings({ subject, benchmark }: Unit): object {
     const { model, directory } = this.session;
-    const { samples, seed } = this.flags;
+    const { samples, seed, kvCacheDtype } = this.flags;
     const temperature = temperatureOf(this.flags);
     const { promptTemplate, enableThinking, evalMaxNewTokens: maxNewTokens } = benchmark.protocol;
     return {
       model: this.modelName,
+      ...(kvCacheDtype !== 'auto' && { kvCacheDtype }),
       weights: weightsOf(directory),
       dtype: model.info.dtype,
       ...(model.info.quantization !== null && { quantization: model.info.quantization }),
@@ -128,7 +129,7 @@ class EvaluationRun {
     const rows = await this.answers(unit, policy, file, finished);
     const figures = report(rows);
     file.finish(figures);
-    const { samples, seed } = this.flags;
+    const { samples, seed, kvCacheDtype } = this.flags;
     const temperature = temperatureOf(this.flags);
     return {
       model: this.modelName,
@@ -136,6 +137,7 @@ class EvaluationRun {
       benchmark: benchmark.name,
       temperature,
       ...(temperature > 0 && { samples, seed }),
+      ...(kvCacheDtype !== 'auto' && { kvCacheDtype }),
       ...figures,
       judge: this.judge.name,
       label: subject.label,
@@ -156,7 +158,7 @@ class EvaluationRun {
     file: EvaluationFile | null,
     finished: EvalRow[],
   ): Promise<EvalRow[]> {
-    const { samples, seed, slots: maxSlots } = this.flags;
+    const { samples, seed, slots: maxSlots, kvCacheDtype } = this.flags;
     const temperature = temperatureOf(this.flags);
     const { dataset, problems, protocol } = benchmark;
     const total = problems * samples;
@@ -177,6 +179,7 @@ class EvaluationRun {
       promptTemplate: protocol.promptTemplate,
       enableThinking: protocol.enableThinking,
       maxSlots,
+      kvCacheDtype,
       signal: this.signal,
       finished,
       onNoRoom: ({ problem, ids }) => shown && printNote(noRoom(this.session, problem.id, ids.length)),

@@ -16,8 +16,12 @@
 
 template <class T>
 constexpr RowKernels<T> rowTable() {
-  return {rmsRotate<T>, rmsRotateBackward<T>, writeHeads<T>, attend<T>,
-          swiglu<T>,    swigluBackward<T>};
+  return {rmsRotate<T>,
+          rmsRotateBackward<T>,
+          {writeHeads<T, T>, attend<T, T>},
+          {writeHeads<T, int8_t>, attend<T, int8_t>},
+          swiglu<T>,
+          swigluBackward<T>};
 }
 template <class T>
 constexpr MathKernels<T> mathTable() {

@@ -22,26 +22,38 @@ using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
 // positions are adjacent in a vector.
 constexpr int64_t kKeyTile = 16;
 
+// A cache's elements are of type C: T itself, or int8_t, codes from -127 to 127 with a scale for
+// each position of each head, by which they are multiplied (kv_cache.h).
+template <class T, class C>
+constexpr bool kIsQuantized = !std::is_same_v<T, C>;
+
+// The least scale, that of a head of zeros: its reciprocal is finite.
+constexpr float kLeastScale = 1e-30f;
+
 // The first `count` positions of a sequence, if it shares them with others: they are here, as
 // [J, count, K] in the layouts of a cache, and its pages begin with the position after them.
-template <class T>
+template <class C>
 struct SharedPositions {
-  const T* keys_JLK = nullptr;  // tiled
-  const T* values_JLK = nullptr;
+  const C* keys_JLK = nullptr;  // tiled
+  const C* values_JLK = nullptr;
+  const float* keyScales_JL = nullptr;  // null unless the cache is quantised
+  const float* valueScales_JL = nullptr;
   int64_t count = 0;  // a multiple of kKeyTile
 };
 
 // The attention of one layer in one step. Row r of qkv is q|k|v of the token at position[r] of the
 // sequence whose positions lie in pages[r], in order, each of them full before the next begins.
-template <class T>
+template <class T, class C>
 struct AttentionArgs {
   T* qkv_NE = nullptr;
-  T* keys_SJLK = nullptr;  // of S pages; tiled, see kKeyTile
-  T* values_SJLK = nullptr;
+  C* keys_SJLK = nullptr;  // of S pages; tiled, see kKeyTile
+  C* values_SJLK = nullptr;
+  float* keyScales_SJL = nullptr;  // null unless the cache is quantised
+  float* valueScales_SJL = nullptr;
   T* out_NHK = nullptr;
   const int32_t* page_NT = nullptr;
   const int32_t* position_N = nullptr;
-  const SharedPositions<T>* shared_N = nullptr;  // null: no row shares any
+  const SharedPositions<C>* shared_N = nullptr;  // null: no row shares any
   int64_t rows = 0;                              // N
   int64_t heads = 0, kvHeads = 0, headDim = 0;
   int64_t pagesPerRow = 1;    // T
@@ -82,6 +94,17 @@ struct RmsRotationTape {
   const T* residual = nullptr;         // added to dL/dx, and laid out like it; may be null
 };
 
+// What reads and writes a cache of elements of type C.
+template <class T, class C>
+struct CacheKernels {
+  // Head norm, if any, and RoPE on q and k, in place; then k and v go to the cache, and the row's
+  // become what is read back from there. Rows [begin, end).
+  void (*writeHeads)(const AttentionArgs<T, C>& args, int64_t begin, int64_t end);
+  // out = softmax(q k^T / sqrt(K)) v over positions 0..position[r]; items [begin, end) of (kv head,
+  // row), so that rows which see the same keys follow each other while a cache holds those.
+  void (*attend)(const AttentionArgs<T, C>& args, int64_t begin, int64_t end);
+};
+
 template <class T>
 struct RowKernels {
   // Tokens [from, to). `inverseRms` may be null.
@@ -91,12 +114,8 @@ struct RowKernels {
   void (*rmsRotateBackward)(const RmsRotation<T>& f, const RmsRotationTape<T>& tape,
                             const Rows<const T>& dy, const Rows<T>& dx, Acc<T>* dWeight,
                             int64_t from, int64_t to);
-  // Head norm, if any, and RoPE on q and k, in place; then k and v go to the cache. Rows [begin,
-  // end).
-  void (*writeHeads)(const AttentionArgs<T>& args, int64_t begin, int64_t end);
-  // out = softmax(q k^T / sqrt(K)) v over positions 0..position[r]; items [begin, end) of (kv head,
-  // row), so that rows which see the same keys follow each other while a cache holds those.
-  void (*attend)(const AttentionArgs<T>& args, int64_t begin, int64_t end);
+  CacheKernels<T, T> cache;
+  CacheKernels<T, int8_t> int8Cache;
   // out[r, :width] = silu(gateUp[r, :width]) * gateUp[r, width:].
   void (*swiglu)(const T* gateUp, T* out, int64_t rows, int64_t width);
   // dL/dgateUp from dL/dout.
@@ -153,6 +172,14 @@ bool usesTiles();
 
 template <class T>
 const RowKernels<T>& rowKernels();  // float, double, Bf16
+template <class T, class C>
+const CacheKernels<T, C>& cacheKernels() {
+  if constexpr (kIsQuantized<T, C>) {
+    return rowKernels<T>().int8Cache;
+  } else {
+    return rowKernels<T>().cache;
+  }
+}
 template <class T>
 const MathKernels<T>& mathKernels();  // float, double
 

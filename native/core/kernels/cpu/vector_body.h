@@ -20,6 +20,7 @@ struct NarrowOf {
 ACOER_INLINE float widen(Bf16 x) { return __builtin_bit_cast(float, uint32_t{x.bits} << 16); }
 ACOER_INLINE float widen(float x) { return x; }
 ACOER_INLINE double widen(double x) { return x; }
+ACOER_INLINE float widen(int8_t x) { return x; }
 
 // Round to nearest even; NaN stays NaN.
 ACOER_INLINE void narrow(float x, Bf16& out) {
@@ -41,6 +42,22 @@ ACOER_INLINE Vec<float> load(const Bf16* p) {
   typename NarrowOf<uint16_t, float>::type bits;
   __builtin_memcpy(&bits, p, sizeof(bits));
   return (Vec<float>)(__builtin_convertvector(bits, Vec<uint32_t>) << 16);
+}
+// As many elements of any type as Vec<A> has.
+template <class A, class C>
+ACOER_INLINE Vec<A> loadAs(const C* p) {
+  if constexpr (std::is_same_v<C, int8_t>) {
+    typename NarrowOf<int8_t, A>::type codes;
+    __builtin_memcpy(&codes, p, sizeof(codes));
+    const auto wide = __builtin_convertvector(codes, typename NarrowOf<int32_t, A>::type);
+    return __builtin_convertvector(wide, Vec<A>);
+  } else if constexpr (std::is_arithmetic_v<C> && !std::is_same_v<C, A>) {
+    typename NarrowOf<C, A>::type narrow;
+    __builtin_memcpy(&narrow, p, sizeof(narrow));
+    return __builtin_convertvector(narrow, Vec<A>);
+  } else {
+    return load(p);
+  }
 }
 template <class A>
 ACOER_INLINE void store(A* p, Vec<A> v) {

@@ -8,17 +8,19 @@
 namespace acoer {
 
 enum class KernelFamily {
-  kDecode,    // norm, rotate, attention, swiglu, sampler, advance
-  kGraphs,    // steps of decoding that are recorded once and replayed
-  kTraining,  // norms, head norms, swiglu, log-probs, and their backwards
+  kDecode,     // norm, rotate, attention, swiglu, sampler, advance
+  kInt8Cache,  // rotate and attention over keys and values in int8
+  kGraphs,     // steps of decoding that are recorded once and replayed
+  kTraining,   // norms, head norms, swiglu, log-probs, and their backwards
   kAdamW,
   kDropout,
 };
-constexpr std::array kKernelFamilies{KernelFamily::kDecode, KernelFamily::kGraphs,
-                                     KernelFamily::kTraining, KernelFamily::kAdamW,
-                                     KernelFamily::kDropout};
+constexpr std::array kKernelFamilies{KernelFamily::kDecode, KernelFamily::kInt8Cache,
+                                     KernelFamily::kGraphs, KernelFamily::kTraining,
+                                     KernelFamily::kAdamW,  KernelFamily::kDropout};
 
-constexpr const char* kFamilyNames[] = {"decode", "graphs", "training", "adamw", "dropout"};
+constexpr const char* kFamilyNames[] = {"decode",   "int8_cache", "graphs",
+                                        "training", "adamw",      "dropout"};
 constexpr const char* familyName(KernelFamily family) {
   return kFamilyNames[static_cast<size_t>(family)];
 }

@@ -142,8 +142,8 @@ GpuKernels::GpuKernels(const std::filesystem::path& file, const CudaRuntime& run
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const char* name = cuda::kKernels[i].name;
     int found = runtime.libraryGetKernel(&kernels_[i], library, name);
-    const std::string wider = cuda::widerKernel(name);
-    if (found != 0 && !wider.empty()) {
+    for (std::string wider = cuda::widerKernel(name); found != 0 && !wider.empty();
+         wider = cuda::widerKernel(wider)) {
       runtime.takeError(found);
       found = runtime.libraryGetKernel(&kernels_[i], library, wider.c_str());
     }
