@@ -14,6 +14,9 @@ import {
   plannedDtype,
   plannedModel,
   planRunPaced,
+  planTable,
+  TABLE_CARDS,
+  TABLE_MODELS,
   type LengthTrajectory,
   type PlanDevice,
   type PlannedModel,
@@ -21,6 +24,7 @@ import {
 import { integer, repeatable } from './command';
 import { interruptible } from './interrupt';
 import { planReport } from './view/plan-report';
+import { planTableReport } from './view/plan-table';
 import { printJsonLine, printNote, printText } from './output';
 
 interface PlanFlags {
@@ -31,6 +35,8 @@ interface PlanFlags {
   promptTokens?: number;
   lengths?: string;
   measure: boolean;
+  table?: boolean;
+  models?: string;
   json?: boolean;
 }
 
@@ -53,9 +59,23 @@ async function machineDevice(config: Config, model: PlannedModel, measure: boole
   return await engineDevice(engine, measure ? plannedDtype(config, model) : undefined);
 }
 
+async function table(config: Config, flags: PlanFlags, signal: AbortSignal): Promise<void> {
+  const list = (text: string | undefined, usual: readonly string[]): readonly string[] =>
+    text?.split(',').map((name) => name.trim()) ?? usual;
+  const models = list(flags.models, TABLE_MODELS);
+  const cards = list(flags.deviceName, TABLE_CARDS);
+  const { ranks, promptTokens = config.maxPromptLength ?? DEFAULT_PROMPT_TOKENS } = flags;
+  const given = { ranks, promptTokens, lengths: lengthsOf(flags.lengths) };
+  const result = await planTable(config, { models, cards }, given, signal);
+  if (flags.json) printJsonLine(result);
+  else printText(planTableReport(result, config.kvCacheDtype));
+}
+
 async function plan(path: string | undefined, flags: PlanFlags, signal: AbortSignal): Promise<void> {
   const layers = [...(path === undefined ? [] : [readConfigFile(path)]), parseAssignments(flags.set)];
   const config = resolveTrainConfig(layers, flags.preset);
+  if (flags.table) return await table(config, flags, signal);
+  if (flags.models !== undefined) throw badUsage('--models is for --table; a plan is for one --set model=.');
   const lengths = lengthsOf(flags.lengths);
   const model = await plannedModel(config.model);
   assertRoomForPrompt(config, model);
@@ -106,6 +126,14 @@ export function define(command: Command): void {
       "mean completion tokens at the first and last step, or cap (default: the paper's, relative to the cap)",
     )
     .option('--no-measure', "do not measure this machine's speed, and predict no times")
+    .option(
+      '--table',
+      `instead of one plan, whether the run fits and how long it takes with the base in its own type, int8 and nf4: models down, cards across (default: ${TABLE_CARDS.join(',')}, or those of --device-name)`,
+    )
+    .option(
+      '--models <names>',
+      `with --table: the models, separated by commas (default: ${TABLE_MODELS.join(',')})`,
+    )
     .option('--json', 'print the plan as one JSON object')
     .addHelpText('after', '\nExit code: 0 when the run fits, 1 when it does not.')
     .action((path: string | undefined, flags: PlanFlags) =>

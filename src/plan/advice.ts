@@ -1,7 +1,6 @@
-/** Which settings to change, and to what, so that a run fits or goes faster. */
+/** Which settings to change, and to what, so that a run fits. */
 import type { Config } from '../config';
-import type { PlanDevice } from './devices';
-import { KV_SHARE_TEXT } from './kv';
+import { fitsNf4, type ModelShape, type Quantization } from './cost';
 import type { MemoryPlan } from './memory';
 
 export interface Change {
@@ -22,8 +21,22 @@ const SMALLEST_MICRO_BATCH = 512;
 const SMALLEST_COMPLETION = 256;
 const half = (tokens: number): number => 256 * Math.ceil(tokens / 2 / 256);
 
+export const KV_PRICE =
+  "about half the bytes of the cache; sampled log-probs are further from the trainer's, which is corrected for";
+export const QUANTISATION_PRICE =
+  "the base's linear layers in fewer bits; rounding makes it a slightly different model";
+
+/** int8 first, which rounds less. */
+export const quantised =
+  (shape: ModelShape) =>
+  ({ full, quantization }: Pick<Config, 'full' | 'quantization'>): Quantization => {
+    if (full || quantization === 'nf4') return null;
+    if (quantization === null) return 'int8';
+    return fitsNf4(shape) ? 'nf4' : null;
+  };
+
 /** In order of preference: settings that change only speed, then precision, then the run itself. */
-const STEPS: readonly (Step<Config, MemoryPlan> & { why: string })[] = [
+const stepsFor = (shape: ModelShape): (Step<Config, MemoryPlan> & { why: string })[] => [
   {
     setting: 'microBatchTokens',
     next: ({ microBatchTokens: now }, memory) =>
@@ -37,6 +50,20 @@ const STEPS: readonly (Step<Config, MemoryPlan> & { why: string })[] = [
     setting: 'dtype',
     next: ({ dtype }) => (dtype === 'bfloat16' ? null : 'bfloat16'),
     why: 'two bytes per element for weights, activations and KV cache',
+  },
+  {
+    setting: 'kvCacheDtype',
+    next: ({ kvCacheDtype }, { kv, evaluationKv, peakPhase }) =>
+      kvCacheDtype === 'auto' &&
+      (kv?.slots === 0 || evaluationKv?.slots === 0 || ['rollout', 'evaluation'].includes(peakPhase))
+        ? 'int8'
+        : null,
+    why: KV_PRICE,
+  },
+  {
+    setting: 'quantization',
+    next: quantised(shape),
+    why: QUANTISATION_PRICE,
   },
   {
     setting: 'evalMaxNewTokens',
@@ -124,8 +151,9 @@ export const changesToFit = (
   config: Config,
   availableBytes: number,
   predict: (config: Config) => MemoryPlan,
+  shape: ModelShape,
 ): Change[] | null =>
-  stepsToFit(config, STEPS, predict, (memory) => fits(memory, availableBytes))?.map(
+  stepsToFit(config, stepsFor(shape), predict, (memory) => fits(memory, availableBytes))?.map(
     ({ step: { setting, why }, to }) => ({ setting, from: config[setting], to, why }),
   ) ?? null;
 
@@ -134,42 +162,3 @@ export const adviceOf = (changes: readonly { setting: string; to: unknown }[] | 
   changes === null
     ? 'no setting makes it fit; use a smaller model or a larger device'
     : `try ${changes.map(({ setting, to }) => `--set ${setting}=${String(to)}`).join(' ')}`;
-
-/** The KV cache may be advised to fill at most this fraction of the memory. */
-const KV_CEILING = 0.9;
-
-/** Training passes are advised in multiples of this many tokens. */
-const PASS_STEP = 512;
-
-/** Smaller training passes, if those keep their activations where the configured ones do not. */
-function changeForActivations(
-  { microBatchTokens }: Config,
-  memory: MemoryPlan,
-  device: PlanDevice,
-): Change[] {
-  const to = Math.floor(memory.keptTokens / PASS_STEP) * PASS_STEP;
-  // On a CPU a second forward costs less than the smaller products.
-  const helps = device.kind === 'cuda' && to >= microBatchTokens / 2 && to < microBatchTokens;
-  if (!helps) return [];
-  const why = 'passes that keep their activations, so no layer is computed twice';
-  return [{ setting: 'microBatchTokens', from: microBatchTokens, to, why }];
-}
-
-/** Changes that speed up a run that fits. */
-export function changesForSpeed(config: Config, memory: MemoryPlan, device: PlanDevice): Change[] {
-  return [...changeForActivations(config, memory, device), ...changeForSlots(config, memory, device)];
-}
-
-function changeForSlots(config: Config, memory: MemoryPlan, device: PlanDevice): Change[] {
-  const { kv } = memory;
-  if (kv === null) return [];
-  const { wantedSlots: wanted } = kv;
-  if (
-    kv.fullSlots >= wanted ||
-    kv.fullBudgetBytes + memory.phaseBytes.always > KV_CEILING * device.freeBytes
-  ) {
-    return [];
-  }
-  const why = `room for all ${wanted} sequences at full length instead of ${kv.fullSlots}; the default is ${KV_SHARE_TEXT[device.kind]} of the free memory`;
-  return [{ setting: 'kvBytes', from: config.kvBytes, to: kv.fullBudgetBytes, why }];
-}

@@ -4,7 +4,7 @@
  * norms, RoPE, SiLU and softmax are ignored (under 1%). The floor of a piece of work is the larger of its bytes over
  * the read bandwidth and its FLOPs over the matmul rate.
  */
-import { sum } from '../base/statistics';
+import { maximum, sum } from '../base/statistics';
 import type { NativeModelSpec } from '../engine/binding';
 import {
   TARGET_MODULES,
@@ -27,6 +27,12 @@ export interface Work {
 export type DeviceKind = 'cpu' | 'cuda';
 
 export const BYTES_PER_ELEMENT = { float64: 8, float32: 4, bfloat16: 2 } as const;
+
+/** What the base's linear layers are kept in; null: in the model's type, as embedding, head, norms and biases are. */
+export type Quantization = 'nf4' | 'int8' | null;
+
+/** Number type of the KV cache; auto: the model's. */
+export type KvCacheDtype = 'auto' | 'int8';
 
 /** Widths of a layer's activations: the residual stream, the MLP, queries, keys (or values), and q|k|v. */
 export function widths(shape: ModelShape) {
@@ -53,6 +59,46 @@ export function layerMatrixParameters(shape: ModelShape): number {
   return shape.numLayers * sum(linearSizes(shape).map(([inputs, outputs]) => inputs * outputs));
 }
 
+/** nf4: weights that share a scale, and scales that share a scale of their own (bitsandbytes' double quantisation). */
+const NF4_BLOCK = 64;
+const NF4_GROUP = 256;
+
+/** Bytes of one linear with its scales, as native/core/matrix keeps it. */
+function linearBytes(
+  [inputs, outputs]: readonly [number, number],
+  bytesPerElement: number,
+  quantization: Quantization,
+): number {
+  const weights = inputs * outputs;
+  if (quantization === null) return weights * bytesPerElement;
+  // A scale for each row, in fp32.
+  if (quantization === 'int8') return weights + 4 * outputs;
+  // Half a byte for each weight, one for each scale, in fp32 the scales of scales and one offset.
+  const blocks = weights / NF4_BLOCK;
+  return weights / 2 + blocks + 4 * Math.ceil(blocks / NF4_GROUP) + 4;
+}
+
+/** Whether every linear's inputs are whole blocks, so that no block spans two rows. */
+export const fitsNf4 = (shape: ModelShape): boolean =>
+  linearSizes(shape).every(([inputs]) => inputs % NF4_BLOCK === 0);
+
+/** Bytes of all layers' matrices. */
+export const layerMatrixBytes = (
+  shape: ModelShape,
+  bytesPerElement: number,
+  quantization: Quantization = null,
+): number =>
+  shape.numLayers * sum(linearSizes(shape).map((sizes) => linearBytes(sizes, bytesPerElement, quantization)));
+
+export const largestLinearElements = (shape: ModelShape): number =>
+  maximum(linearSizes(shape).map(([inputs, outputs]) => inputs * outputs));
+
+/** Elements of the largest matrix of a layer, with linears that share an input in one: dequantised on a GPU. */
+export function largestMatrixElements(shape: ModelShape): number {
+  const { D, F, q, qkv } = widths(shape);
+  return D * Math.max(qkv, q, 2 * F);
+}
+
 export const embeddingParameters = ({ vocabSize, hiddenSize }: ModelShape): number => vocabSize * hiddenSize;
 
 /** Elements of all norms and biases. */
@@ -67,6 +113,15 @@ export function parameterCount(shape: ModelShape): number {
   const embeddings = embeddingParameters(shape) * (shape.tieWordEmbeddings ? 1 : 2);
   return layerMatrixParameters(shape) + embeddings + vectorParameters(shape);
 }
+
+/** Bytes of all weights. */
+export const baseBytes = (
+  shape: ModelShape,
+  bytesPerElement: number,
+  quantization: Quantization = null,
+): number =>
+  layerMatrixBytes(shape, bytesPerElement, quantization) +
+  (parameterCount(shape) - layerMatrixParameters(shape)) * bytesPerElement;
 
 /** A linear that LoRA adapts. */
 export type Adapted = Pick<LoraMatrix, 'layer' | 'module' | 'rank'>;
@@ -90,14 +145,23 @@ export const loraParameters = (shape: ModelShape, rank: number): number =>
   rank * shape.numLayers * sum(linearSizes(shape).map(sum));
 
 /** Weights read by one decode step: layers, norms, biases and head, and single rows of an untied embedding. */
-export function decodeWeightBytes(shape: ModelShape, bytesPerElement: number): number {
-  const parameters = layerMatrixParameters(shape) + embeddingParameters(shape) + vectorParameters(shape);
-  return parameters * bytesPerElement;
+export function decodeWeightBytes(
+  shape: ModelShape,
+  bytesPerElement: number,
+  quantization: Quantization = null,
+): number {
+  const others = embeddingParameters(shape) + vectorParameters(shape);
+  return layerMatrixBytes(shape, bytesPerElement, quantization) + others * bytesPerElement;
 }
 
-/** Keys and values of one token in all layers. */
-export function kvBytesPerToken(shape: ModelShape, bytesPerElement: number): number {
-  return 2 * shape.numKvHeads * shape.headDim * shape.numLayers * bytesPerElement;
+/** Keys and values of one token in all layers. In int8 each head's have a scale in fp32. */
+export function kvBytesPerToken(
+  { numLayers, numKvHeads, headDim }: ModelShape,
+  bytesPerElement: number,
+  kvCacheDtype: KvCacheDtype = 'auto',
+): number {
+  const headBytes = kvCacheDtype === 'int8' ? headDim + 4 : headDim * bytesPerElement;
+  return 2 * numLayers * numKvHeads * headBytes;
 }
 
 /** FLOPs of one token's pass through the layers and the head, without attention. */
@@ -117,8 +181,14 @@ const causalPairs = (tokens: number): number => (tokens * (tokens + 1)) / 2;
 export function decodeStepWork(
   shape: ModelShape,
   contextLengths: readonly number[],
-  options: { bytesPerElement: number; loraRank?: number | null },
+  options: {
+    bytesPerElement: number;
+    loraRank?: number | null;
+    quantization?: Quantization;
+    kvCacheDtype?: KvCacheDtype;
+  },
 ): Work {
+  const { bytesPerElement, quantization, kvCacheDtype } = options;
   const context = sum(contextLengths);
   const lora = options.loraRank ? loraParameters(shape, options.loraRank) : 0;
   return {
@@ -127,19 +197,24 @@ export function decodeStepWork(
       context * attentionFlopsPerPair(shape),
     // LoRA masters are fp32 whatever the type of the base.
     bytes:
-      decodeWeightBytes(shape, options.bytesPerElement) +
-      context * kvBytesPerToken(shape, options.bytesPerElement) +
+      decodeWeightBytes(shape, bytesPerElement, quantization) +
+      context * kvBytesPerToken(shape, bytesPerElement, kvCacheDtype) +
       lora * 4,
   };
 }
 
 /** Prefill of one prompt: all tokens through the layers, only the last one through the head. */
-export function prefillWork(shape: ModelShape, promptTokens: number, bytesPerElement: number): Work {
+export function prefillWork(
+  shape: ModelShape,
+  promptTokens: number,
+  bytesPerElement: number,
+  quantization: Quantization = null,
+): Work {
   return {
     flops:
       2 * (promptTokens * layerMatrixParameters(shape) + embeddingParameters(shape)) +
       causalPairs(promptTokens) * attentionFlopsPerPair(shape),
-    bytes: decodeWeightBytes(shape, bytesPerElement),
+    bytes: decodeWeightBytes(shape, bytesPerElement, quantization),
   };
 }
 
@@ -171,6 +246,7 @@ const passPairs = (sequences: readonly TrainSequence[]): number =>
 
 export interface PassOptions {
   bytesPerElement: number;
+  quantization?: Quantization;
   /** null: all weights are trained. */
   loraRank: number | null;
 }
@@ -198,6 +274,7 @@ export function trainWork(
   sequences: readonly TrainSequence[],
   options: PassOptions & { recompute: boolean },
 ): Work {
+  const { bytesPerElement, quantization } = options;
   const { tokens, headTokens, attention, layers, head, lora } = passSizes(shape, sequences, options.loraRank);
   const full = options.loraRank === null;
   const forward = 2 * tokens * layers + attention;
@@ -209,7 +286,8 @@ export function trainWork(
       2.5 * attention +
       2 * headTokens * head * (full ? 3 : 2) +
       6 * tokens * lora,
-    bytes: (passesOverWeights * layers + 2 * head) * options.bytesPerElement,
+    bytes:
+      passesOverWeights * layerMatrixBytes(shape, bytesPerElement, quantization) + 2 * head * bytesPerElement,
   };
 }
 
@@ -222,7 +300,8 @@ export function scoreWork(
   const { tokens, headTokens, attention, layers, head, lora } = passSizes(shape, sequences, options.loraRank);
   return {
     flops: 2 * tokens * (layers + lora) + attention + 2 * headTokens * head,
-    bytes: (layers + head) * options.bytesPerElement,
+    bytes:
+      layerMatrixBytes(shape, options.bytesPerElement, options.quantization) + head * options.bytesPerElement,
   };
 }
 

@@ -7,7 +7,7 @@ import { needMethods, needString } from '../base/border';
 import type { Dtype, Engine } from '../engine/types';
 import { badUsage } from '../base/errors';
 import type { Ceilings } from './cost';
-import { gpuShares, type GpuShares } from './gpu-time';
+import { gpuShares, type GpuCeilings, type GpuShares } from './gpu-time';
 
 /** What a plan needs to know about a device. Bytes and rates are decimal. */
 export interface PlanDevice {
@@ -17,7 +17,7 @@ export interface PlanDevice {
   /** Available to a run before anything is loaded. */
   freeBytes: number;
   /** null: not measured, so no times are predicted. */
-  ceilings: Ceilings | null;
+  ceilings: GpuCeilings | null;
   /** What the engine is expected to reach of the ceilings. */
   expected: Expectation;
   source: string;
@@ -114,6 +114,7 @@ export function namedDevice(name: string, dtype: Dtype): PlanDevice {
   const ceilings = {
     readBytesPerSecond: card.bytesPerSecond,
     matmulFlopsPerSecond: card.flopsPerSecond[dtype],
+    float32FlopsPerSecond: card.flopsPerSecond.float32,
   };
   return {
     name: card.title,
@@ -136,7 +137,14 @@ export async function engineDevice(engine: Engine, dtype?: Dtype): Promise<PlanD
   const { device, name, threads } = engine.deviceInfo;
   const kind = device === 'cpu' ? 'cpu' : 'cuda';
   const { deviceFreeBytes, deviceTotalBytes, residentBytes } = await engine.memory();
-  const ceilings = dtype === undefined ? null : await engine.measureCeilings(dtype);
+  const measured = dtype === undefined ? null : await engine.measureCeilings(dtype);
+  const ceilings =
+    measured === null || kind === 'cpu' || dtype === 'float32'
+      ? measured
+      : {
+          ...measured,
+          float32FlopsPerSecond: (await engine.measureCeilings('float32')).matmulFlopsPerSecond,
+        };
   return {
     name: kind === 'cpu' ? `${name}, ${threads} threads` : name,
     kind,

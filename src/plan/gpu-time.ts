@@ -7,13 +7,17 @@ import { sum } from '../base/statistics';
 import {
   embeddingParameters,
   kvBytesPerToken,
+  layerMatrixBytes,
   layerMatrixParameters,
   linearSizes,
   passSizes,
+  prefillWork,
   widths,
   type Ceilings,
+  type KvCacheDtype,
   type ModelShape,
   type PassOptions,
+  type Quantization,
   type TrainSequence,
   type Work,
 } from './cost';
@@ -28,14 +32,22 @@ export interface GpuShares {
   matmul: number;
   /** Of the matmul rate, in attention in training and scoring. */
   attention: number;
+  /** Of the rate of fp32 multiply-adds, in instructions of products straight from quantised weights. */
+  cores: number;
+}
+
+export interface GpuCeilings extends Ceilings {
+  /** fp32 without TF32, as CUDA cores compute it; left out where it is the matmul rate. */
+  float32FlopsPerSecond?: number;
 }
 
 /**
  * Cards with GDDR memory, and those with HBM. `matmul`: 110 us for the 8.5 GFLOP that a token of Qwen3-1.7B takes
  * with recomputation, on an A6000. `attention`: libtorch's flash kernels were written for the older cards.
  */
-export const GDDR_SHARES: GpuShares = { products: 0.75, kernels: 0.85, matmul: 0.5, attention: 0.5 };
-export const HBM_SHARES: GpuShares = { products: 0.6, kernels: 0.75, matmul: 0.5, attention: 0.35 };
+const COMPUTING = { matmul: 0.5, attention: 0.5, cores: 0.65 };
+export const GDDR_SHARES: GpuShares = { ...COMPUTING, products: 0.75, kernels: 0.85 };
+export const HBM_SHARES: GpuShares = { ...COMPUTING, products: 0.6, kernels: 0.75, attention: 0.35 };
 const HBM_BYTES_PER_SECOND = 1.5e12;
 
 /** The assumed shares of a card with this bandwidth. */
@@ -92,31 +104,90 @@ function loraLayerSeconds(
   );
 }
 
+/**
+ * Rows up to which decoding multiplies straight from the codes (native/core/matrix/gpu_quantised.cpp); more rows take
+ * the library's product with the dequantised matrix.
+ */
+export const QUANTISED_PRODUCT_MOST_ROWS = 32;
+
+/**
+ * Instructions of that kernel for each weight (decision 0296): rows are taken in tiles of 16, the last one of 4 or 8;
+ * 7.5 dequantise a weight for a tile, 16 multiply and add in 16 rows and 4.5 read them.
+ */
+function instructionsPerWeight(rows: number): number {
+  const last = rows % 16;
+  const tiles = [
+    ...new Array<number>(Math.floor(rows / 16)).fill(16),
+    ...(last === 0 ? [] : [[4, 8, 16].find((tile) => tile >= last)!]),
+  ];
+  return sum(tiles.map((tile) => 7.5 + ((16 + 4.5) / 16) * tile));
+}
+
+/** Dequantising all layers' matrices once: codes are read, the type that products take is written. */
+const dequantisedBytes = (shape: ModelShape, bytesPerElement: number, quantization: Quantization): number =>
+  quantization === null
+    ? 0
+    : layerMatrixBytes(shape, bytesPerElement, quantization) + layerMatrixBytes(shape, bytesPerElement);
+
+/** The products with all layers' matrices in a decode step of `rows` sequences. */
+function layerProductSeconds(
+  shape: ModelShape,
+  rows: number,
+  { bytesPerElement, quantization = null }: PassOptions,
+  { readBytesPerSecond, matmulFlopsPerSecond, float32FlopsPerSecond = matmulFlopsPerSecond }: GpuCeilings,
+  shares: GpuShares,
+): number {
+  const weights = layerMatrixParameters(shape);
+  const read = (bytes: number, share: number): number => bytes / readBytesPerSecond / share;
+  if (quantization !== null && rows <= QUANTISED_PRODUCT_MOST_ROWS) {
+    const codes = layerMatrixBytes(shape, bytesPerElement, quantization);
+    const started = float32FlopsPerSecond / 2;
+    return Math.max(
+      read(codes, shares.products),
+      (instructionsPerWeight(rows) * weights) / started / shares.cores,
+    );
+  }
+  const launches = quantization === null ? 0 : shape.numLayers * LORA_GROUPS.length * SMALL_KERNEL_IN_GRAPH;
+  return (
+    launches +
+    read(dequantisedBytes(shape, bytesPerElement, quantization), shares.kernels) +
+    Math.max(
+      read(layerMatrixBytes(shape, bytesPerElement), shares.products),
+      (2 * rows * weights) / matmulFlopsPerSecond / shares.matmul,
+    )
+  );
+}
+
+export interface DecodeOptions extends PassOptions {
+  kvCacheDtype?: KvCacheDtype;
+}
+
 /** One decode step of sequences that see `contextLengths` tokens. */
 export function gpuDecodeStepSeconds(
   shape: ModelShape,
   contextLengths: readonly number[],
-  { bytesPerElement, loraRank }: PassOptions,
-  { readBytesPerSecond: bandwidth, matmulFlopsPerSecond: rate }: Ceilings,
+  options: DecodeOptions,
+  ceilings: GpuCeilings,
   shares: GpuShares,
 ): number {
+  const { bytesPerElement, loraRank, kvCacheDtype } = options;
+  const { readBytesPerSecond: bandwidth, matmulFlopsPerSecond: rate } = ceilings;
   const rows = contextLengths.length;
-  const context = sum(contextLengths);
-  const product = (parameters: number, share: number): number =>
-    Math.max(
-      (parameters * bytesPerElement) / bandwidth / share,
-      (2 * rows * parameters) / rate / shares.matmul,
-    );
   const layers = shape.numLayers;
   const kernel = (bytes: number): number => bytes / bandwidth / shares.kernels;
+  const cache = sum(contextLengths) * kvBytesPerToken(shape, bytesPerElement, kvCacheDtype);
   const layer =
-    product(layerMatrixParameters(shape) / layers, shares.products) +
+    layerProductSeconds(shape, rows, options, ceilings, shares) / layers +
     (loraRank === null ? 0 : loraLayerSeconds(shape, rows, loraRank, kernel, bytesPerElement)) +
     SMALL_KERNELS_OF_LAYER * SMALL_KERNEL_IN_GRAPH +
-    kernel((context * kvBytesPerToken(shape, bytesPerElement)) / layers) +
+    kernel(cache / layers) +
     ATTENTION_START;
-  const head = product(embeddingParameters(shape), shares.products + HEAD_PRODUCT_BONUS);
-  return layers * layer + head + SAMPLER * Math.max(1, rows / SAMPLER_ROWS);
+  const head = embeddingParameters(shape);
+  const headSeconds = Math.max(
+    (head * bytesPerElement) / bandwidth / (shares.products + HEAD_PRODUCT_BONUS),
+    (2 * rows * head) / rate / shares.matmul,
+  );
+  return layers * layer + headSeconds + SAMPLER * Math.max(1, rows / SAMPLER_ROWS);
 }
 
 /** Elements that a layer's kernels besides the products read and write per token, forward and backward. */
@@ -156,7 +227,7 @@ export interface PassSeconds {
 export function gpuPassSeconds(
   shape: ModelShape,
   sequences: readonly TrainSequence[],
-  { bytesPerElement, loraRank }: PassOptions,
+  { bytesPerElement, loraRank, quantization = null }: PassOptions,
   { readBytesPerSecond, matmulFlopsPerSecond }: Ceilings,
   shares: GpuShares,
 ): PassSeconds {
@@ -169,25 +240,42 @@ export function gpuPassSeconds(
   const adapters = products(2 * tokens * sizes.lora);
   const elements = gpuTrainingElements(shape, loraRank !== null);
   const moved = (perToken: number): number => kernels(perToken * tokens * shape.numLayers * bytesPerElement);
+  // What a product reads of it is counted, too, although much of it hides behind the arithmetic.
+  const dequantised = quantization === null ? 0 : layerMatrixBytes(shape, bytesPerElement);
+  const dequantising = kernels(dequantisedBytes(shape, bytesPerElement, quantization) + dequantised);
   const head = products(2 * headTokens * sizes.head);
   const logits = kernels(headTokens * shape.vocabSize * BYTES_PER_LOGIT);
-  const layers = layerProducts + adapters + attention + moved(elements.forward);
+  const layers = layerProducts + dequantising + adapters + attention + moved(elements.forward);
   const weightGradients = loraRank === null ? layerProducts + head : 0;
   return {
     forward: layers + head + logits,
     recomputation: layers,
     backward:
-      layerProducts + weightGradients + 2 * adapters + 2.5 * attention + moved(elements.backward) + head,
+      layerProducts +
+      dequantising +
+      weightGradients +
+      2 * adapters +
+      2.5 * attention +
+      moved(elements.backward) +
+      head,
   };
 }
 
-/** Products over many rows or, if there are few, the reading of their weights. */
-export const gpuProductSeconds = (
-  { flops, bytes }: Work,
+/** Prefill of a prompt. */
+export function gpuPrefillSeconds(
+  shape: ModelShape,
+  promptTokens: number,
+  { bytesPerElement, quantization = null }: PassOptions,
   { readBytesPerSecond, matmulFlopsPerSecond }: Ceilings,
   shares: GpuShares,
-): number =>
-  Math.max(bytes / readBytesPerSecond / shares.products, flops / matmulFlopsPerSecond / shares.matmul);
+): number {
+  const { flops, bytes } = prefillWork(shape, promptTokens, bytesPerElement);
+  const dequantising = dequantisedBytes(shape, bytesPerElement, quantization);
+  return (
+    dequantising / readBytesPerSecond / shares.kernels +
+    Math.max(bytes / readBytesPerSecond / shares.products, flops / matmulFlopsPerSecond / shares.matmul)
+  );
+}
 
 /** Work of the project's own kernels. */
 export const gpuKernelSeconds = ({ bytes }: Work, ceilings: Ceilings, shares: GpuShares): number =>

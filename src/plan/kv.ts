@@ -50,11 +50,17 @@ export function planKv(
   { bytesPerElement, kind }: { bytesPerElement: number; kind: DeviceKind },
   work: Pick<
     PlannedWork,
-    'promptTokens' | 'maxNewTokens' | 'promptsInFlight' | 'prefillTokens' | 'group' | 'maxSlots'
+    | 'promptTokens'
+    | 'maxNewTokens'
+    | 'promptsInFlight'
+    | 'prefillTokens'
+    | 'group'
+    | 'maxSlots'
+    | 'kvCacheDtype'
   >,
   budgetBytes: number,
 ): KvPlan {
-  const bytesPerToken = kvBytesPerToken(shape, bytesPerElement);
+  const bytesPerToken = kvBytesPerToken(shape, bytesPerElement, work.kvCacheDtype);
   const longest = rounded(work.promptTokens + work.maxNewTokens - 1);
   const prompt = rounded(work.prefillTokens - 1);
   const budget = Math.floor(budgetBytes / bytesPerToken);

@@ -8,12 +8,14 @@ import type { Dtype } from '../engine/types';
 import {
   attentionElements,
   backwardElements,
+  baseBytes,
   BYTES_PER_ELEMENT,
   decodeAdapterElements,
   embeddingParameters,
+  largestLinearElements,
+  largestMatrixElements,
   layerMatrixParameters,
   LONGEST_SHARING,
-  parameterCount,
   sharesPrompts,
   tapeElements,
   widths,
@@ -113,15 +115,27 @@ function gradientBytes(input: TrainingMemoryInput): number {
   return sum + (small ? sum : 0) + wide + (input.kind === 'cuda' && sum > wide ? wide : 0);
 }
 
+/** The largest matrix, which a GPU dequantises for the library's products. A CPU's threads do a few rows at a time. */
+const dequantisedBytes = ({ model, dtype, kind, work }: TrainingMemoryInput): number =>
+  kind === 'cuda' && work.quantization !== null
+    ? largestMatrixElements(model.shape) * BYTES_PER_ELEMENT[dtype]
+    : 0;
+
 function always(input: TrainingMemoryInput): Items {
   const { model, dtype, kind, work, ranks = 1 } = input;
   const { shape } = model;
   const trained = trainedParameters(shape, work);
+  const { quantization } = work;
   const full = work.loraRank === null;
   const moments = 2 * (full ? Math.ceil(trained / ranks) : trained);
   return {
     ...outsideEngine(kind, model),
-    'base weights': parameterCount(shape) * BYTES_PER_ELEMENT[dtype],
+    [quantization === null ? 'base weights' : `base weights, linear layers in ${quantization}`]: baseBytes(
+      shape,
+      BYTES_PER_ELEMENT[dtype],
+      quantization,
+    ),
+    'dequantised matrix': dequantisedBytes(input),
     [full ? 'trained weights, AdamW moments' : 'LoRA masters, AdamW moments']:
       (trained + moments) * wideBytes(dtype),
     [full ? 'gradients' : 'LoRA gradients']: trained * gradientBytes(input),
@@ -139,22 +153,30 @@ export function availableUnder(
 }
 
 /** safetensors.cpp: a tensor stored in another type is read whole before conversion. */
-function loading({ model, dtype }: TrainingMemoryInput): Items {
-  const bytes =
-    model.storedDtype === dtype ? 0 : embeddingParameters(model.shape) * BYTES_PER_ELEMENT[model.storedDtype];
-  return { 'largest tensor as stored': bytes };
+function loading({ model: { shape, storedDtype }, dtype, work }: TrainingMemoryInput): Items {
+  const stored = storedDtype === dtype ? 0 : BYTES_PER_ELEMENT[storedDtype];
+  // model.cpp: read in the model's type, and looked through for what is not finite with a byte for each number.
+  const linear = work.quantization === null ? 0 : largestLinearElements(shape);
+  return {
+    'largest tensor as stored': embeddingParameters(shape) * stored,
+    'largest linear before it is quantised': linear * (stored + BYTES_PER_ELEMENT[dtype] + 1),
+  };
 }
 
-/** model.h: small models on a CPU, whose matrices are repacked and merged with an adapter. */
-function isSmall({ model, dtype, kind }: Pick<TrainingMemoryInput, 'model' | 'dtype' | 'kind'>): boolean {
-  const bytes = parameterCount(model.shape) * BYTES_PER_ELEMENT[dtype];
+/** model.h: small models on a CPU. */
+function isSmall({ model, dtype, kind, work }: TrainingMemoryInput): boolean {
+  const bytes = baseBytes(model.shape, BYTES_PER_ELEMENT[dtype], work.quantization);
   return kind === 'cpu' && dtype !== 'bfloat16' && bytes <= MAX_SMALL_BYTES;
 }
 
-function decoding({ model, dtype, kind, work }: MemoryInput, kv: KvPlan, newTokens: number): Items {
+/** Their matrices are repacked and merged with an adapter, unless they are quantised. */
+const isMerged = (input: TrainingMemoryInput): boolean => isSmall(input) && input.work.quantization === null;
+
+function decoding(input: MemoryInput, kv: KvPlan, newTokens: number): Items {
+  const { model, dtype, work } = input;
   const { shape } = model;
   const element = BYTES_PER_ELEMENT[dtype];
-  const packed = isSmall({ model, dtype, kind });
+  const packed = isMerged(input);
   const matrices = layerMatrixParameters(shape) + embeddingParameters(shape);
   const { D, F, q, qkv } = widths(shape);
   const rows = Math.max(work.promptTokens, Math.min(PREFILL_TOKENS, work.prompts * work.promptTokens));
@@ -209,7 +231,7 @@ function rowsOf({ kind, dtype, work }: TrainingMemoryInput, batch: MicroBatch, d
 /** adapters.cpp: the copy of the matrices that holds the adapter. */
 function mergedBytes(input: TrainingMemoryInput, dropout: number): number {
   const { model, dtype, work } = input;
-  if (work.loraRank === null || dropout > 0 || !isSmall(input)) return 0;
+  if (work.loraRank === null || dropout > 0 || !isMerged(input)) return 0;
   return layerMatrixParameters(model.shape) * BYTES_PER_ELEMENT[dtype];
 }
 

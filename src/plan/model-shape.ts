@@ -33,14 +33,26 @@ export async function readPlannedModel(directory: string): Promise<PlannedModel>
   };
 }
 
+/** Names on the hub whose numbers are those of another name here, in the order in which they are tried. */
+const SAME_NUMBERS: readonly (readonly [suffix: RegExp, instead: string])[] = [
+  [/^(qwen3-4b)-(?:instruct|thinking)-2507$/, '$1-2507'],
+  [/^(qwen3-.*)-base$/, '$1'],
+  [/^((?:qwen2\.5|smollm2|llama-3\.[12])-.*)-instruct$/, '$1'],
+];
+
+/** Organisations whose copies of these models have the numbers of the originals. */
+const OWNERS = /^(?:qwen|huggingfacetb|meta-llama|deepseek-ai|unsloth)\//;
+
 /** Shapes of `Qwen/Qwen3-1.7B`, `deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B` and the like are known without their files. */
 function knownModel(name: string): PlannedModel | undefined {
-  const key = name
+  const asked = name
     .toLowerCase()
     .replace(/@.*$/, '')
-    .replace(/^(?:qwen|huggingfacetb|meta-llama)\//, '')
-    .replace(/^deepseek-ai\/deepseek-/, '');
-  if (!Object.hasOwn(SHAPES, key) || key === 'tiny') return undefined;
+    .replace(OWNERS, '')
+    .replace(/^deepseek-(?=r1-)/, '');
+  const names = [asked, ...SAME_NUMBERS.map(([suffix, instead]) => asked.replace(suffix, instead))];
+  const key = names.find((one) => Object.hasOwn(SHAPES, one));
+  if (key === undefined || key === 'tiny') return undefined;
   const shape = SHAPES[key as keyof typeof SHAPES];
   const { maxPositions } = shape;
   return { shape, storedDtype: 'bfloat16', maxPositions, tokenizerBytes: QWEN3_TOKENIZER_BYTES };

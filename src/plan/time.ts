@@ -13,7 +13,6 @@ import {
   sharesPrompts,
   trainWork,
   type Ceilings,
-  type PassOptions,
   type TrainSequence,
   type Work,
 } from './cost';
@@ -23,7 +22,9 @@ import {
   gpuDecodeStepSeconds,
   gpuKernelSeconds,
   gpuPassSeconds,
-  gpuProductSeconds,
+  gpuPrefillSeconds,
+  type DecodeOptions,
+  type GpuCeilings,
   type PassSeconds,
 } from './gpu-time';
 import { dealtByLength, dealtOf } from '../base/dealing';
@@ -46,6 +47,15 @@ export type StepSeconds = Record<(typeof STEP_PHASES)[number], number>;
 interface Both<T> {
   limit: T;
   expected: T;
+}
+
+/** What takes so long by both clocks; once, if they are the same. */
+function* byBoth<T>(
+  { limit, expected }: Both<Clock>,
+  seconds: (clock: Clock, of: keyof Both<T>) => Generator<void, T>,
+): Generator<void, Both<T>> {
+  const first = yield* seconds(limit, 'limit');
+  return { limit: first, expected: limit === expected ? first : yield* seconds(expected, 'expected') };
 }
 
 export interface StepTime extends Both<StepSeconds> {
@@ -92,9 +102,11 @@ interface Clock extends DecodeClock {
   optimizer: (parameters: number) => number;
 }
 
-const optionsOf = ({ dtype, work: { loraRank } }: TimeInput): PassOptions => ({
+const optionsOf = ({ dtype, work: { loraRank, quantization, kvCacheDtype } }: TimeInput): DecodeOptions => ({
   bytesPerElement: BYTES_PER_ELEMENT[dtype],
   loraRank,
+  quantization,
+  kvCacheDtype,
 });
 
 /** @param shares fractions of the device's rates that are reached */
@@ -119,12 +131,13 @@ function floorClock(
       };
     },
     score: (sequences) => seconds(scoreWork(shape, sequences, options)) / matmul,
-    prefill: (tokens) => seconds(prefillWork(shape, tokens, options.bytesPerElement)) / matmul,
+    prefill: (tokens) =>
+      seconds(prefillWork(shape, tokens, options.bytesPerElement, options.quantization)) / matmul,
     optimizer: (parameters) => seconds(optimizerWork(parameters)) / bandwidth,
   };
 }
 
-function expectedClock(input: TimeInput, ceilings: Ceilings): Clock {
+function expectedClock(input: TimeInput, ceilings: GpuCeilings): Clock {
   const { expected } = input.device;
   if (expected.by === 'fractions') return floorClock(input, ceilings, expected);
   const { shape } = input.model;
@@ -136,8 +149,7 @@ function expectedClock(input: TimeInput, ceilings: Ceilings): Clock {
     decodeStep: (contexts) => gpuDecodeStepSeconds(shape, contexts, options, ceilings, shares),
     pass,
     score: (sequences) => pass(sequences).forward,
-    prefill: (tokens) =>
-      gpuProductSeconds(prefillWork(shape, tokens, options.bytesPerElement), ceilings, shares),
+    prefill: (tokens) => gpuPrefillSeconds(shape, tokens, options, ceilings, shares),
     optimizer: (parameters) => gpuKernelSeconds(optimizerWork(parameters), ceilings, shares),
   };
 }
@@ -275,16 +287,16 @@ function* timeAt(input: TimeInput, meanLength: number, clocks: Both<Clock>): Gen
   const { scale } = part;
   const draws = drawsOf(part.prompts * part.group);
   const lengths = Array.from({ length: draws }, (_, draw) => drawLengths(meanLength, { ...part, cap, draw }));
-  const of = (clock: Clock) => continuedSeconds(input, lengths, part, clock);
   const continued =
-    groupsInFlight === null ? null : { limit: yield* of(clocks.limit), expected: yield* of(clocks.expected) };
+    groupsInFlight === null
+      ? null
+      : yield* byBoth(clocks, (clock) => continuedSeconds(input, lengths, part, clock));
   const steps: Both<StepSeconds>[] = [];
   for (const all of lengths) {
     const step = { all, sampled: slowestShare(input.ranks, all, part.group), scale };
-    steps.push({
-      limit: yield* stepSeconds(input, step, clocks.limit, continued?.limit ?? null),
-      expected: yield* stepSeconds(input, step, clocks.expected, continued?.expected ?? null),
-    });
+    steps.push(
+      yield* byBoth(clocks, (clock, of) => stepSeconds(input, step, clock, continued?.[of] ?? null)),
+    );
   }
   const tokens = sum(lengths.map(sum));
   return { meanTokens: tokens / (draws * part.prompts * part.group), ...meanOf(steps) };
@@ -304,31 +316,42 @@ function* evaluationTime(input: TimeInput, clocks: Both<Clock>): Generator<void,
   });
   const drawn = all.filter((_, i) => i % input.ranks === 0);
   const kv = memory.evaluationKv!;
-  const limit = scale * (yield* decodeSeconds(input.work.promptTokens, drawn, kv, clocks.limit.decodeStep));
-  const expected =
-    scale * (yield* decodeSeconds(input.work.promptTokens, drawn, kv, clocks.expected.decodeStep));
+  const { promptTokens } = input.work;
+  const both = yield* byBoth(clocks, ({ decodeStep }) => decodeSeconds(promptTokens, drawn, kv, decodeStep));
+  const [limit, expected] = [scale * both.limit, scale * both.expected];
   return { limit, expected, count: between + 2 };
 }
 
-/** null if the device's rates are unknown. Yields between pieces of the work. */
-export function* planTime(input: TimeInput): Generator<void, RunTime | null> {
+/**
+ * null if the device's rates are unknown. Yields between pieces of the work.
+ * @param of.points lengths along the run; 1: its middle
+ * @param of.limits false: saves the time for them, and what is expected stands in their place
+ */
+export function* planTime(
+  input: TimeInput,
+  { points = POINTS, limits = true }: { points?: number; limits?: boolean } = {},
+): Generator<void, RunTime | null> {
   const { lengths, config } = input;
   const { ceilings } = input.device;
   if (ceilings === null) return null;
-  const limit = floorClock(input, ceilings, { bandwidth: 1, matmul: 1 });
-  const clocks = { limit, expected: expectedClock(input, ceilings) };
-  const points: StepTime[] = [];
-  for (let i = 0; i < POINTS; i++) {
-    const length = lengths.first + ((lengths.last - lengths.first) * i) / (POINTS - 1);
-    points.push(yield* timeAt(input, length, clocks));
+  const expected = expectedClock(input, ceilings);
+  const clocks = {
+    limit: limits ? floorClock(input, ceilings, { bandwidth: 1, matmul: 1 }) : expected,
+    expected,
+  };
+  const times: StepTime[] = [];
+  for (let i = 0; i < points; i++) {
+    const part = points === 1 ? 1 / 2 : i / (points - 1);
+    const length = part === 0 ? lengths.first : lengths.first + (lengths.last - lengths.first) * part;
+    times.push(yield* timeAt(input, length, clocks));
   }
-  const overall = { meanTokens: mean(points.map((point) => point.meanTokens)), ...meanOf(points) };
+  const overall = { meanTokens: mean(times.map(({ meanTokens }) => meanTokens)), ...meanOf(times) };
   const evaluation = yield* evaluationTime(input, clocks);
   const hours = (kind: keyof Both<unknown>): number =>
     (input.ranks * (config.maxSteps * stepTotal(overall[kind]) + evaluation.count * evaluation[kind])) / 3600;
   return {
-    first: points[0]!,
-    last: points[POINTS - 1]!,
+    first: times[0]!,
+    last: times.at(-1)!,
     mean: overall,
     evaluation,
     hours: { limit: hours('limit'), expected: hours('expected') },

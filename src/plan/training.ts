@@ -4,8 +4,8 @@ import { badUsage } from '../base/errors';
 import { packByTokens } from '../base/packing';
 import { maximum, minimum, sum } from '../base/statistics';
 import { gigabytes } from '../base/text';
-import { adviceOf, stepsToFit, type Step } from './advice';
-import type { Adapted, TrainSequence } from './cost';
+import { adviceOf, quantised, stepsToFit, type Step } from './advice';
+import type { Adapted, ModelShape, TrainSequence } from './cost';
 import type { PlanDevice } from './devices';
 import { availableUnder, planTrainingMemory, type TrainingMemory } from './memory';
 import type { PlannedModel } from './model-shape';
@@ -84,7 +84,7 @@ const SMALLEST_LENGTH = 256;
 type Shrinking = Step<TrainingSettings, TrainingMemory>;
 
 /** In order of preference: what changes only speed, then precision, then what is learnt. */
-function stepsFor(lengths: readonly number[]): Shrinking[] {
+function stepsFor(lengths: readonly number[], shape: ModelShape): Shrinking[] {
   const shorter: Shrinking['next'] = ({ maxLength }) => {
     const now = Math.min(maxLength ?? Infinity, maximum(lengths));
     const next = Math.ceil(now / 2);
@@ -96,6 +96,7 @@ function stepsFor(lengths: readonly number[]): Shrinking[] {
       next: ({ microBatchTokens: now }) => (now / 2 >= SMALLEST_PASS ? now / 2 : null),
     },
     { setting: 'dtype', next: ({ dtype, full }) => (full || dtype === 'bfloat16' ? null : 'bfloat16') },
+    { setting: 'quantization', next: quantised(shape) },
     { setting: 'maxLength', next: shorter },
   ];
 }
@@ -107,7 +108,10 @@ export function planTraining(input: TrainingPlanInput): TrainingPlan {
   const memory = memoryOf(input, config);
   // Under a limit of its own, the run splits its passes until they fit.
   const fits = config.memoryLimitBytes !== null || fitsIn(memory);
-  const steps = stepsFor(input.lengths.training.map(({ tokens }) => tokens));
+  const steps = stepsFor(
+    input.lengths.training.map(({ tokens }) => tokens),
+    input.model.shape,
+  );
   const found = fits ? [] : stepsToFit(config, steps, (asked) => memoryOf(input, asked), fitsIn);
   const changes = found?.map(({ step: { setting }, to }) => ({ setting, to })) ?? null;
   return { device, memory, fits, changes };

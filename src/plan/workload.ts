@@ -1,7 +1,15 @@
 /** What a configuration demands of the engine, in tokens and sequences, on any device. */
 import { servedBy, type Config } from '../config';
 import { DEFAULT_SLOTS } from '../engine/types';
-import { adaptedEverywhere, pairParameters, parameterCount, type Adapted, type ModelShape } from './cost';
+import {
+  adaptedEverywhere,
+  pairParameters,
+  parameterCount,
+  type Adapted,
+  type KvCacheDtype,
+  type ModelShape,
+  type Quantization,
+} from './cost';
 import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
 import { groupsPerBatch, updatesPerBatch } from '../base/batches';
 import { maximum, sum } from '../base/statistics';
@@ -19,13 +27,15 @@ export interface TrainingWork {
   loraRank: number | null;
   loraDropout: number;
   targetModules: Config['targetModules'];
+  /** What the base's linear layers are kept in. */
+  quantization: Quantization;
   /** What the adapter to be trained further adapts; null: `targetModules` in every layer. */
   adapted: readonly Adapted[] | null;
 }
 
 export type TrainingConfig = Pick<
   Config,
-  'microBatchTokens' | 'full' | 'loraRank' | 'loraDropout' | 'targetModules'
+  'microBatchTokens' | 'full' | 'loraRank' | 'loraDropout' | 'targetModules' | 'quantization'
 >;
 
 /** The part of it that the configuration alone decides. */
@@ -34,6 +44,7 @@ export const trainedBy = ({ microBatchTokens, full, ...config }: TrainingConfig)
   loraRank: full ? null : config.loraRank,
   loraDropout: full ? 0 : config.loraDropout,
   targetModules: config.targetModules,
+  quantization: config.quantization,
 });
 
 export interface PlannedWork extends TrainingWork {
@@ -52,6 +63,7 @@ export interface PlannedWork extends TrainingWork {
   /** Scoring passes over a batch: old log-probs and the reference's. */
   scoringPasses: number;
   kvBytes: number | null;
+  kvCacheDtype: KvCacheDtype;
   /** Servers sample the completions. */
   served: boolean;
   /** Problems of the larger of a run's evaluations; 0: none. */
@@ -119,6 +131,7 @@ export function plannedWork(
     ...trainedBy(config),
     adapted,
     kvBytes: config.kvBytes,
+    kvCacheDtype: config.kvCacheDtype,
     served: servedBy(config) !== null,
     evalProblems: Math.ceil(Math.max(config.evalProblems, config.evalSampledProblems) / ranks),
     evalMaxNewTokens: config.evalMaxNewTokens,

@@ -3,14 +3,18 @@
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { plannedModel } from '../../src/plan';
 import {
   attentionFlopsPerPair,
+  baseBytes,
   decodeStepWork,
   decodeWeightBytes,
   embeddingParameters,
+  fitsNf4,
   floorSeconds,
   forwardFlopsPerToken,
   kvBytesPerToken,
+  layerMatrixBytes,
   layerMatrixParameters,
   loraParameters,
   parameterCount,
@@ -41,6 +45,78 @@ test('every known shape has the parameters of its model', () => {
   expect(Object.fromEntries(Object.values(known).map((one) => [one.name, parameterCount(one)]))).toEqual(
     counts,
   );
+});
+
+// `safetensors.total` of each model's page on the hub: counted from its weight files, not from its configuration.
+test.each([
+  ['Qwen/Qwen3-8B', 8_190_735_360],
+  ['Qwen/Qwen2.5-0.5B-Instruct', 494_032_768],
+  ['Qwen/Qwen2.5-3B-Instruct', 3_085_938_688],
+  ['Qwen/Qwen2.5-7B-Instruct', 7_615_616_512],
+  ['Qwen/Qwen2.5-14B-Instruct', 14_770_033_664],
+  ['meta-llama/Llama-3.2-3B-Instruct', 3_212_749_824],
+  ['HuggingFaceTB/SmolLM2-135M-Instruct', 134_515_008],
+  ['HuggingFaceTB/SmolLM2-360M', 361_821_120],
+  ['HuggingFaceTB/SmolLM2-1.7B-Instruct', 1_711_376_384],
+])('%s is known without its files, with its published parameters', async (name, parameters) => {
+  expect(parameterCount((await plannedModel(name)).shape)).toBe(parameters);
+});
+
+test.each([
+  ['Qwen/Qwen2.5-7B', 131_072],
+  ['Qwen/Qwen2.5-7B-Instruct', 32_768],
+  ['Qwen/Qwen2.5-Math-7B-Instruct', 4096],
+  ['Qwen/Qwen3-4B-Base', 40_960],
+  ['Qwen/Qwen3-4B-Thinking-2507', 262_144],
+  ['deepseek-ai/DeepSeek-R1-Distill-Llama-8B@main', 131_072],
+  ['unsloth/Llama-3.2-1B-Instruct', 131_072],
+])('%s has %i positions', async (name, positions) => {
+  expect((await plannedModel(name)).maxPositions).toBe(positions);
+});
+
+describe('quantised linear layers', () => {
+  // bitsandbytes by hand, for one layer of Qwen3-1.7B: q and o 2048 x 2048, k and v 1024 x 2048, gate, up and down
+  // 6144 x 2048; blocks of 64 with a byte, groups of 256 blocks with four, an offset for each of the seven.
+  const weights = 2 * 2048 * 2048 + 2 * 1024 * 2048 + 3 * 6144 * 2048;
+
+  test('nf4: half a byte, and scales in two stages', () => {
+    const expected = weights / 2 + weights / 64 + (4 * weights) / 64 / 256 + 7 * 4;
+    expect(layerMatrixBytes(shape, BF16, 'nf4')).toBe(28 * expected);
+    expect((8 * layerMatrixBytes(shape, BF16, 'nf4')) / layerMatrixParameters(shape)).toBeCloseTo(4.127, 3);
+  });
+
+  test('a last group of a part may be short', () => {
+    // 3 x 64 inputs by 10 outputs: 30 blocks, one group.
+    const small = { ...shape, numLayers: 1, hiddenSize: 192, intermediateSize: 10 };
+    const down = { ...small, intermediateSize: 64 };
+    const gateUp = 2 * (960 + 30 + 4 + 4);
+    const others = layerMatrixBytes(down, BF16, 'nf4') - 3 * (6144 + 192 + 4 + 4);
+    expect(fitsNf4(small)).toBe(false);
+    expect(fitsNf4(down)).toBe(true);
+    expect(layerMatrixBytes(small, BF16, 'nf4')).toBeCloseTo(others + gateUp + 960 + 30 + 4 + 4, 6);
+  });
+
+  test('int8: a byte, and four for each row', () => {
+    const rows = 2 * 2048 + 2 * 1024 + 2 * 6144 + 2048;
+    expect(layerMatrixBytes(shape, BF16, 'int8')).toBe(28 * (weights + 4 * rows));
+  });
+
+  test('everything else keeps its type', () => {
+    const rest = BF16 * (parameterCount(shape) - layerMatrixParameters(shape));
+    for (const quantization of ['nf4', 'int8'] as const) {
+      const layers = layerMatrixBytes(shape, BF16, quantization);
+      expect(baseBytes(shape, BF16, quantization)).toBe(layers + rest);
+      expect(decodeWeightBytes(shape, BF16, quantization)).toBe(layers + rest);
+    }
+    expect(baseBytes(shape, BF16)).toBe(BF16 * parameterCount(shape));
+  });
+});
+
+test('8-bit keys and values: a byte each and a scale for each head', () => {
+  expect(kvBytesPerToken(shape, BF16, 'int8')).toBe(2 * 28 * 8 * (128 + 4));
+  const step = (kvCacheDtype: 'auto' | 'int8') =>
+    decodeStepWork(shape, [1000, 24], { bytesPerElement: BF16, kvCacheDtype }).bytes;
+  expect(step('auto') - step('int8')).toBe(1024 * 2 * 28 * 8 * (256 - 132));
 });
 
 test('biases of q, k and v count, norms of heads count only where they are', () => {

@@ -74,6 +74,67 @@ describe('decoding', () => {
   });
 });
 
+describe('decoding over a quantised base', () => {
+  const { ceilings } = namedDevice('A6000', 'bfloat16');
+  const large = SHAPES['qwen3-8b'];
+  const seconds = (
+    rows: number,
+    quantization: 'nf4' | 'int8' | null,
+    kvCacheDtype: 'auto' | 'int8' = 'auto',
+  ) =>
+    gpuDecodeStepSeconds(
+      large,
+      new Array<number>(rows).fill(64),
+      { bytesPerElement: 2, loraRank: null, quantization, kvCacheDtype },
+      ceilings!,
+      GDDR_SHARES,
+    );
+  // 36 layers of q and o 4096 x 4096, k and v 1024 x 4096, gate, up and down 12,288 x 4096.
+  const weights = 36 * (2 * 4096 * 4096 + 2 * 1024 * 4096 + 3 * 12_288 * 4096);
+  const plain = (2 * weights) / 768e9 / 0.75;
+
+  test('one sequence: the codes are read instead of the weights', () => {
+    const codes = (weights + 36 * 4 * (4096 + 2 * 1024 + 2 * 12_288 + 2 * 4096)) / 768e9 / 0.75;
+    expect(seconds(1, null) - seconds(1, 'int8')).toBeCloseTo(plain - codes, 9);
+    expect(seconds(1, 'nf4')).toBeLessThan(seconds(1, 'int8'));
+  });
+
+  // The table of decision 0296, counted apart, in which all of the rate and of the bandwidth is reached: milliseconds of
+  // all layers of this model with 4, 16 and 32 rows.
+  test.each([
+    ['A6000', 4.7, 10.1, 20.1],
+    ['4090', 3.6, 4.7, 9.4],
+    ['H100', undefined, 5.8, 11.6],
+  ] as const)('%s: up to 32 sequences straight from the codes', (card, ...table) => {
+    const rates = namedDevice(card, 'bfloat16').ceilings!;
+    const all = { products: 1, kernels: 1, matmul: 1, attention: 1, cores: 1 };
+    const layers = (rows: number, quantization: 'nf4' | null) =>
+      gpuDecodeStepSeconds(
+        large,
+        new Array<number>(rows).fill(64),
+        { bytesPerElement: 2, loraRank: null, quantization },
+        rates,
+        all,
+      );
+    const read = (2 * weights) / rates.readBytesPerSecond;
+    [4, 16, 32].forEach((rows, i) => {
+      if (table[i] === undefined) return;
+      expect(1e3 * (layers(rows, 'nf4') - layers(rows, null) + read)).toBeCloseTo(table[i], 1);
+    });
+  });
+
+  test('more: dequantised first, which takes longer than the plain product', () => {
+    const codes = 36 * (weights / 36 / 2 + weights / 36 / 64 + weights / 36 / 4096 + 7 * 4);
+    const dequantising = (codes + 2 * weights) / 768e9 / 0.85 + 36 * 4 * 1.6e-6;
+    expect(seconds(33, 'nf4') - seconds(33, null)).toBeCloseTo(dequantising, 9);
+  });
+
+  test('8-bit keys and values: 132 bytes instead of 256 of a head', () => {
+    const saved = (33 * 64 * 2 * 36 * 8 * (256 - 132)) / 768e9 / 0.85;
+    expect(seconds(33, null) - seconds(33, null, 'int8')).toBeCloseTo(saved, 9);
+  });
+});
+
 describe('training', () => {
   const rates = { readBytesPerSecond: 768e9, matmulFlopsPerSecond: 155e12 };
   const sequences = new Array<{ tokens: number; completionTokens: number }>(7).fill({
@@ -97,10 +158,27 @@ describe('training', () => {
 
   test('less of the limit than the products alone reach: the rest is what kernels and logits move', () => {
     const { forward, backward } = pass();
-    const perfect = pass({ products: 1, kernels: Infinity, matmul: 1, attention: 1 });
+    const perfect = pass({ products: 1, kernels: Infinity, matmul: 1, attention: 1, cores: 1 });
     const share = (perfect.forward + perfect.backward) / (forward + backward);
     expect(share).toBeGreaterThan(0.35);
     expect(share).toBeLessThan(0.5);
+  });
+
+  test('each pass over a quantised base dequantises all layers, at most a tenth of its time', () => {
+    const quantised = gpuPassSeconds(
+      shape,
+      sequences,
+      { bytesPerElement: 2, loraRank: 16, quantization: 'int8' },
+      rates,
+      GDDR_SHARES,
+    );
+    const parameters = 28 * (2 * 2048 * 2048 + 2 * 1024 * 2048 + 3 * 6144 * 2048);
+    const scales = 28 * 4 * (2 * 2048 + 2 * 1024 + 2 * 6144 + 2048);
+    const added = (parameters * (1 + 2 + 2) + scales) / 768e9 / 0.85;
+    for (const part of ['forward', 'recomputation', 'backward'] as const) {
+      expect(quantised[part] - pass()[part]).toBeCloseTo(added, 9);
+      expect(added).toBeLessThan(0.1 * pass()[part]);
+    }
   });
 
   test('attention is slower on a card with HBM; without an adapter the weights need gradients', () => {

@@ -117,7 +117,7 @@ describe('memory of the paper’s run', () => {
     expect(to).toBeLessThanOrEqual(memory.keptTokens);
     const smaller = plan({ microBatchTokens: to as number });
     expect(smaller.time!.mean.expected.recomputation).toBe(0);
-    expect(smaller.changes).toEqual([]);
+    expect(smaller.changes!.map(({ setting }) => setting)).not.toContain('microBatchTokens');
     // The default is what is advised.
     expect(plan().memory.microBatchTokens).toBe(to);
   });
@@ -233,7 +233,7 @@ describe('a run that does not fit', () => {
     const tight = plan({}, { device: host(8e9) });
     expect(tight.fits).toBe(false);
     expect(() => assertFits(tight)).toThrow(
-      /does not fit on a small machine: .*[\d.]+ GB.*[\d.]+ GB.*--set \w+=\d+.*--ignore-plan/,
+      /does not fit on a small machine: .*[\d.]+ GB.*[\d.]+ GB.*--set \w+=\w+.*--ignore-plan/,
     );
     const settings = Object.fromEntries(tight.changes!.map(({ setting, to }) => [setting, to]));
     expect(plan(settings, { device: host(8e9) }).fits).toBe(true);

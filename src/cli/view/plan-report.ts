@@ -1,7 +1,18 @@
 /** A plan as text. */
-import { GPU_LAYER_LAUNCH_SECONDS } from '../../plan/gpu-time';
+import { GPU_LAYER_LAUNCH_SECONDS, QUANTISED_PRODUCT_MOST_ROWS } from '../../plan/gpu-time';
 import { gigabytes, grouped } from '../../base/text';
-import { PHASES, shortage, STEP_PHASES, stepTotal, type Change, type Plan, type StepTime } from '../../plan';
+import {
+  marginCaution,
+  marginOf,
+  marginWords,
+  PHASES,
+  shortage,
+  STEP_PHASES,
+  stepTotal,
+  type Change,
+  type Plan,
+  type StepTime,
+} from '../../plan';
 import { formatTable } from '../table';
 import { count } from './format';
 import { maximum } from '../../base/statistics';
@@ -18,7 +29,7 @@ function deviceLines({ device, ranks, model, promptTokens, lengths }: Plan): str
           `           ${(device.ceilings.readBytesPerSecond / 1e9).toPrecision(3)} GB/s, ${(device.ceilings.matmulFlopsPerSecond / 1e12).toPrecision(3)} TFLOP/s in ${model.dtype}: ${device.source}`,
         ];
   return [
-    `model      ${(model.parameters / 1e6).toFixed(1)} M parameters in ${model.dtype}`,
+    `model      ${(model.parameters / 1e6).toFixed(1)} M parameters in ${model.dtype}${model.quantization === null ? '' : `, linear layers in ${model.quantization}`}`,
     `device     ${ranks === 1 ? '' : `${ranks} ranks, each on `}${device.name}, ${gigabytes(device.freeBytes)} available of ${gigabytes(device.totalBytes)}`,
     ...rates,
     `lengths    prompts of ${grouped(promptTokens)} tokens; completions of ${grouped(Math.round(lengths.first))} tokens at the first step, ${grouped(Math.round(lengths.last))} at the last (means before the cap)`,
@@ -39,29 +50,38 @@ function memoryLines({ memory }: Plan): string[] {
   return [...lines, last];
 }
 
-function slotsLine({ memory: { kv } }: Plan): string {
+function slotsLine({ memory: { kv }, model: { kvCacheDtype } }: Plan): string {
   if (kv === null) return 'sampling   on servers: its memory and its time are not counted here';
-  return `slots      ${kv.slots} sequences decode together, with room for ${kv.fullSlots} of full length: ${gigabytes(kv.slotBytes)} each, KV cache limited to ${gigabytes(kv.budgetBytes)}`;
+  return `slots      ${kv.slots} sequences decode together, with room for ${kv.fullSlots} of full length: ${gigabytes(kv.slotBytes)} each, KV cache ${kvCacheDtype === 'auto' ? '' : `in ${kvCacheDtype} `}limited to ${gigabytes(kv.budgetBytes)}`;
 }
 
 /** What the expected times rest on. */
-function expectationLines(expected: Plan['device']['expected']): string[] {
+function expectationLines({ device: { expected, ceilings }, model: { quantization } }: Plan): string[] {
   const share = (fraction: number): string => `${Math.round(100 * fraction)}%`;
   if (expected.by === 'fractions') {
     return [
       `Expected: decoding at ${share(expected.bandwidth)} of the bandwidth, the rest at ${share(expected.matmul)} of the matmul rate.`,
     ];
   }
-  const { products, kernels, matmul, attention } = expected.shares;
+  const { products, kernels, matmul, attention, cores } = expected.shares;
+  const quantised =
+    quantization === null
+      ? []
+      : [
+          `${quantization}: up to ${QUANTISED_PRODUCT_MOST_ROWS} sequences straight from the codes, at ${share(cores)} of the instructions that ${(ceilings!.float32FlopsPerSecond! / 1e12).toPrecision(3)} TFLOP/s`,
+          'in float32 start; with more, in prompts and in training, matrices are dequantised first.',
+        ];
   return [
     "Expected: bytes and launches as counted for the engine's own CUDA kernels, decoding in CUDA graphs.",
     `Assumed, no card has confirmed it: products of decoding at ${share(products)} of the bandwidth, own kernels at`,
     `${share(kernels)}; in training products at ${share(matmul)} and attention at ${share(attention)} of the matmul rate; per layer and decode step`,
     `${(1e6 * GPU_LAYER_LAUNCH_SECONDS).toFixed(0)} us of launches.`,
+    ...quantised,
   ];
 }
 
-function timeLines({ time, device, ranks }: Plan): string[] {
+function timeLines(plan: Plan): string[] {
+  const { time, device, ranks } = plan;
   if (time === null) return [];
   const columns: [string, StepTime, 'limit' | 'expected'][] = [
     ['first, limit', time.first, 'limit'],
@@ -84,7 +104,7 @@ function timeLines({ time, device, ranks }: Plan): string[] {
     '',
     ...table.split('\n'),
     "Limit: what the device's rates allow.",
-    ...expectationLines(device.expected),
+    ...expectationLines(plan),
     `run        ${hours.limit.toPrecision(3)} ${unit} at the limit, ${hours.expected.toPrecision(3)} expected, with ${evaluations}`,
     ...(ranks === 1
       ? []
@@ -101,10 +121,13 @@ const changeLine = ({ setting, from, to, why }: Change): string =>
 function verdictLines(plan: Plan): string[] {
   const { fits, changes, memory, device } = plan;
   if (fits) {
+    const margin = marginOf(memory, device);
+    const caution = marginCaution(margin, device.kind);
     const more = changes !== null && changes.length > 0 ? ['Faster with:', ...changes.map(changeLine)] : [];
-    return [`It fits: ${gigabytes(memory.peakBytes)} of ${gigabytes(device.freeBytes)}.`, ...more];
+    const words = `It fits with ${gigabytes(margin.bytes)} to spare: ${gigabytes(memory.peakBytes)} of ${gigabytes(device.freeBytes)}.`;
+    return [words, ...(caution === null ? [] : [caution]), ...more];
   }
-  const head = `It does not fit: ${shortage(plan)}.`;
+  const head = `It does not fit, ${marginWords(marginOf(memory, device))}: ${shortage(plan)}.`;
   return changes === null
     ? [head, 'No setting makes it fit; use a smaller model or a larger device.']
     : [head, 'It fits with:', ...changes.map(changeLine)];
