@@ -16,6 +16,7 @@
 #include "generate_support.h"
 #include "kernels/cpu/sets.h"
 #include "matrix/panels.h"
+#include "matrix/quantised.h"
 #include "model/weights.h"
 #include "train_helpers.h"
 
@@ -111,7 +112,7 @@ Bf16* data(const at::Tensor& t) { return static_cast<Bf16*>(t.data_ptr()); }
 enum class Kind { kForward, kBackward, kPlain };
 
 void run(const ProductKernels& products, Kind kind, const at::Tensor& x, const at::Tensor& w_OI,
-         const at::Tensor& y, bool add) {
+         const at::Tensor& y, bool add, const kernels::QuantisedWeight* quantised = nullptr) {
   static const auto scratch = std::make_unique<kernels::ProductScratch>();
   const bool plain = kind == Kind::kPlain;
   const at::Tensor w = plain ? w_OI : panelsOf(w_OI);
@@ -119,6 +120,7 @@ void run(const ProductKernels& products, Kind kind, const at::Tensor& x, const a
                          .ldx = x.stride(0),
                          .w = data(w),
                          .ldw = w.stride(0),
+                         .quantised = quantised,
                          .y = y.data_ptr(),
                          .ldy = y.stride(0),
                          .wide = y.scalar_type() == at::kFloat,
@@ -127,9 +129,12 @@ void run(const ProductKernels& products, Kind kind, const at::Tensor& x, const a
                          .outputs = w_OI.size(0),
                          .inputs = w_OI.size(1)};
   const int64_t columns = (y.size(1) + kernels::kPanelRows - 1) / kernels::kPanelRows;
-  const auto product = kind == Kind::kForward ? products.forward
-                       : plain                ? products.plain
-                                              : products.backward;
+  const bool forward = kind == Kind::kForward;
+  const auto product = quantised
+                           ? (forward ? products.quantisedForward : products.quantisedBackward)
+                       : forward ? products.forward
+                       : plain   ? products.plain
+                                 : products.backward;
   // In two parts, as two threads would.
   product(args, 0, columns / 3, scratch.get());
   product(args, columns / 3, columns, scratch.get());
@@ -183,6 +188,34 @@ ACOER_TEST(bf16_products) {
     for (const Size& size : kSizes) {
       for (const Kind kind : {Kind::kForward, Kind::kBackward, Kind::kPlain}) {
         checkSize(set, size, kind);
+      }
+    }
+  }
+}
+
+// A quantised matrix is multiplied as the panels of its dequantised weights are, bit for bit.
+ACOER_TEST(bf16_products_of_quantised_matrices) {
+  for (const Size& size :
+       {Size{1, 16, 64}, {3, 272, 128}, {17, 33, 576}, {97, 528, 1088}, {5, 40, 35}}) {
+    for (const Quantization kind : {Quantization::kNf4, Quantization::kInt8}) {
+      if (kind == Quantization::kNf4 && size.inputs % kNf4Block != 0) continue;
+      Quantised q =
+          allocateQuantised(kind, {size.outputs / 2, size.outputs - size.outputs / 2}, size.inputs);
+      const at::Tensor w_OI = normal({size.outputs, size.inputs}, 1);
+      quantisePart(q, 0, w_OI.narrow(0, 0, size.outputs / 2));
+      quantisePart(q, 1, w_OI.narrow(0, size.outputs / 2, size.outputs - size.outputs / 2));
+      const at::Tensor values_OI = dequantisedRows(q, 0, size.outputs, at::kBFloat16);
+      const kernels::QuantisedWeight weight = weightOf(q);
+      for (const Named& set : everySet()) {
+        for (const Kind one : {Kind::kForward, Kind::kBackward}) {
+          const bool forward = one == Kind::kForward;
+          const at::Tensor x = normal({size.rows, forward ? size.inputs : size.outputs}, 2);
+          const int64_t columns = forward ? size.outputs : size.inputs;
+          const at::Tensor want = at::zeros({size.rows, columns}, at::kFloat), got = want.clone();
+          run(set.products, one, x, values_OI, want, true);
+          run(set.products, one, x, values_OI, got, true, &weight);
+          ACOER_CHECK(at::equal(got, want));
+        }
       }
     }
   }

@@ -11,7 +11,10 @@ set_source_files_properties(test/emulated_gpu.cpp PROPERTIES
   COMPILE_OPTIONS "-fno-strict-aliasing;-Wno-unknown-pragmas"
   INCLUDE_DIRECTORIES "${CMAKE_CURRENT_SOURCE_DIR}/cuda;${CMAKE_CURRENT_SOURCE_DIR}/test/emu"
   SKIP_PRECOMPILE_HEADERS ON)
-# The published package has no native/fuzz.
+# The published package has neither the tests' fixtures nor native/fuzz.
+if(EXISTS "${CMAKE_SOURCE_DIR}/../test/fixtures/native")
+  target_compile_definitions(acoer-check PRIVATE ACOER_FIXTURES="${CMAKE_SOURCE_DIR}/../test/fixtures/native")
+endif()
 if(EXISTS "${CMAKE_SOURCE_DIR}/fuzz/replay.cpp")
   target_sources(acoer-check PRIVATE
     fuzz/input.cpp fuzz/tables.cpp fuzz/replay.cpp)

@@ -65,6 +65,41 @@ ACOER_TEST(matrix_forms_multiply_alike) {
   }
 }
 
+// Of two parts, the second of which begins within a panel.
+Matrix quantised(Quantization kind, const at::Tensor& w_OI, at::ScalarType type) {
+  const int64_t outputs = w_OI.size(0), first = outputs / 3;
+  Quantised q = allocateQuantised(kind, {first, outputs - first}, w_OI.size(1));
+  quantisePart(q, 0, w_OI.narrow(0, 0, first));
+  quantisePart(q, 1, w_OI.narrow(0, first, outputs - first));
+  return Matrix(std::move(q), type);
+}
+
+ACOER_TEST(matrix_forms_quantised) {
+  for (const auto& [outputs, inputs] :
+       {std::array<int64_t, 2>{48, 64}, {16, 320}, {37, 192}, {600, 576}, {50, 21}}) {
+    for (const Quantization kind : {Quantization::kNf4, Quantization::kInt8}) {
+      const bool nf4 = kind == Quantization::kNf4;
+      if (nf4 && inputs % kNf4Block != 0) continue;
+      for (const auto& [type, bound] :
+           {std::pair{at::kFloat, 1e-5}, {at::kDouble, 1e-13}, {at::kBFloat16, 1.0 / 128}}) {
+        const Matrix w = quantised(kind, normal({outputs, inputs}, 1, type), type);
+        ACOER_CHECK(w.form() == (nf4 ? Form::kNf4 : Form::kInt8));
+        const at::Tensor values_OI = w.values();
+        checkProducts(w, values_OI, bound);
+        const at::Tensor ids_N = at::tensor({15, 0, 15}, at::kLong),
+                         row_I = at::empty({inputs}, type);
+        ACOER_CHECK(at::equal(w.rows(ids_N), values_OI.index_select(0, ids_N)));
+        w.copyRow(7, row_I.data_ptr());
+        ACOER_CHECK(at::equal(row_I, values_OI[7]));
+        ACOER_CHECK(w.in(Form::kPlain).isSame(w) && w.in(Form::kPanels).isSame(w));
+        if (type == at::kBFloat16) continue;
+        const Matrix packed = w.in(Form::kPacked);
+        ACOER_CHECK(packed.form() == Form::kPacked && at::equal(packed.plain(), values_OI));
+      }
+    }
+  }
+}
+
 ACOER_TEST(matrix_forms_hold_the_rows) {
   for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16}) {
     const at::Tensor w_OI = normal({48, 80}, 1, type),

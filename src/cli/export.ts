@@ -9,6 +9,7 @@ import {
   type ExportReport,
   type GgufFileType,
   openSource,
+  otherBase,
   proofProblem,
   type StoredType,
 } from '../export';
@@ -74,6 +75,8 @@ async function exportCommand(run: string, flags: ExportFlags): Promise<void> {
       : exportGguf(engine, source, { ...(target as Extract<Target, { kind: 'gguf' }>), ...options }));
     if (flags.json === true) printJsonLine(report);
     else printText(reportText(report));
+    const other = otherBase(source);
+    if (other !== null) printNote(`acoer: ${other}.`);
     const problem = proofProblem(report.proof);
     if (problem === null) return;
     const exact = report.type === 'float32' || report.type === 'f32' || report.type === 'lora';

@@ -16,8 +16,8 @@ const TRL: Lists = {
     'allow_all_kernels attn_implementation experts_implementation fusion_config kernel_config liger_kernel_config tf32 torch_compile torch_compile_backend torch_compile_mode use_kernels use_liger_kernel',
   'logits and the loss are in float32 whatever the dtype, in evaluations too':
     'bf16_full_eval cast_lm_head_to_fp32 fp16_full_eval',
-  'the base is not quantised':
-    'bnb_4bit_quant_storage bnb_4bit_quant_type gguf_file load_in_8bit loftq_config quantization_config use_bnb_nested_quant',
+  'the base is quantised by the engine when it is loaded (`quantization`)':
+    'bnb_4bit_quant_storage gguf_file loftq_config quantization_config',
   'a new adapter is plain LoRA (or rsLoRA) of linear layers, with one rank and scale, begun as PEFT begins it: A drawn, B zero':
     'adapter_kwargs adapter_name alora_invocation_tokens alpha_pattern arrow_config auto_mapping base_model_name_or_path bias corda_config ensure_weight_tying eva_config fan_in_fan_out inference_mode init_lora_weights kasa_config layer_replication layers_pattern layers_to_transform lora_bias lora_ga_config lora_modules_to_save lora_target_parameters lora_task_type modules_to_save monteclora_config peft_type peft_version qalora_group_size rank_pattern runtime_config target_parameters task_type trainable_token_indices use_bdlora use_dora use_qalora velora_config',
   'rows are read once and kept in memory, in a random order that `seed` decides':
@@ -75,7 +75,7 @@ const OLDER: Lists = {
 const OTHERS: Lists = {
   'metrics go to metrics.jsonl, TensorBoard and `sinks`: wandb, or your own':
     'wandb wandb_project wandb_run_name wandb_entity use_wandb wandb_name swanlab mlflow trackio comet project_name experiment_name logger',
-  'the base is not quantised':
+  'the base is quantised by `quantization`, to nf4 or int8':
     'qlora quantization_bit quantization_method quantization_type load_in_fp8 fp8 quantize',
   'the engine samples with the weights being trained, or servers that are started apart (docs/external-sampler.md)':
     'fast_inference gpu_memory_utilization vllm_num_engines tensor_model_parallel_size enforce_eager inference_gpu_ids async_level max_async_level rollout vllm enable_prefix_caching',

@@ -56,6 +56,12 @@ function lost(matrices: MergeReport['matrices']): { error: number; unchanged: nu
   };
 }
 
+/** What the export of a run over a quantised base is not; null: there is nothing to say. */
+export const otherBase = ({ quantization }: Pick<ExportSource, 'quantization'>): string | null =>
+  quantization === null
+    ? null
+    : `the run was trained over a base in ${quantization}, and the export has the model's own weights under the adapter, as the comparison has: its answers differ from those of the training by the error of ${quantization}`;
+
 /** How near the export is to the run: what, and how much. */
 export function exactness({
   proof,
@@ -77,15 +83,17 @@ export function exactness({
   ];
 }
 
-function exactnessSection(report: MergeReport): string {
+function exactnessSection(source: ExportSource, report: MergeReport): string {
   const { proof, type, comparedIn } = report;
   const rows = [['', type], ['---', '---'], ...exactness(report)];
   const problem = proofProblem(proof);
   const verdict = problem === null ? '' : `\n\n**This is not the run: ${problem}.**`;
+  const other = otherBase(source);
+  const note = other === null ? '' : `\n\nNote: ${other}.`;
   return `Weights and adapter were added in float32 and rounded once to ${type}. The run and this folder, both
 computed in ${comparedIn}, were given the same prompts:
 
-${rows.map((row) => `| ${row.join(' | ')} |`).join('\n')}${verdict}`;
+${rows.map((row) => `| ${row.join(' | ')} |`).join('\n')}${verdict}${note}`;
 }
 
 /** The folder's card. */
@@ -103,7 +111,7 @@ ${stringify(frontMatter(card))}---
 
 ${keptSections(card)}## Exactness
 
-${exactnessSection(report)}
+${exactnessSection(source, report)}
 
 ## Use
 

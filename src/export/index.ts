@@ -1,7 +1,7 @@
 import type { GgufReport } from './exported-gguf';
 import type { MergeReport } from './merged-model';
 
-export { exactness } from './card';
+export { exactness, otherBase } from './card';
 export { exportGguf, type GgufExportOptions, type GgufReport } from './exported-gguf';
 export type { GgufFileType } from './gguf-keys';
 export { STORED_TYPES, type StoredType } from './merge';

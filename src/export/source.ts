@@ -1,6 +1,6 @@
 /** What is exported: the weights of one step of a run, and the model under them. */
 import { join } from 'node:path';
-import type { WeightSource } from '../engine/types';
+import type { Quantization, WeightSource } from '../engine/types';
 import { baseModelOf, checkBaseModel } from '../life/base-model';
 import { trainedModel } from '../life/trained';
 import { modelFingerprints, resolveModel, type ModelFetchOptions } from '../models';
@@ -19,6 +19,8 @@ export interface ExportSource {
   /** Steps that `trained` has been trained for. */
   step: number;
   weights: WeightSource;
+  /** How the base's linear weights were quantised in training; what is exported has the model's own. */
+  quantization: Quantization | null;
 }
 
 /**
@@ -31,7 +33,7 @@ export async function openSource(
   options: ModelFetchOptions = {},
 ): Promise<ExportSource> {
   const run = new RunDirectory(path);
-  const { model: modelName, full } = trainedModel(run);
+  const { model: modelName, full, quantization } = trainedModel(run);
   const trained = trainedFolder(run, step);
   const { directory: model } = await resolveModel(modelName, options);
   const base = baseModelOf(trained);
@@ -41,6 +43,7 @@ export async function openSource(
   return {
     ...{ run, modelName, model, trained, adapter },
     step: base?.step ?? step ?? 0,
+    quantization,
     weights: { model, weights, adapter },
   };
 }

@@ -158,45 +158,6 @@ void quantiseInt8(const Quantised& q, size_t index, const at::Tensor& w_OI) {
   });
 }
 
-// Rows of W by tensor operations, on any device, in fp32.
-at::Tensor byTensorOperations(const Quantised& q, int64_t first, int64_t rows) {
-  const at::Device device = q.codes.device();
-  const int64_t inputs = q.inputs();
-  const at::Tensor codes = q.codes.narrow(0, first, rows);
-  if (q.kind == Quantization::kInt8) {
-    return (codes.to(at::kFloat) * q.scales.narrow(0, first, rows).unsqueeze(1)).mul_(1.0f / 127);
-  }
-  const auto onDevice = [&](const auto& table) {
-    return at::tensor(at::ArrayRef<float>(table.data(), table.size())).to(device);
-  };
-  const auto lookUp = [](const at::Tensor& table, const at::Tensor& places) {
-    return table.index_select(0, places.reshape({-1}).to(at::kInt)).view(places.sizes());
-  };
-  const int64_t blocks = inputs / kNf4Block;
-  const at::Tensor magnitudes =
-      lookUp(onDevice(dynamicMap()), q.scales.narrow(0, first, rows)).to(at::kDouble);
-  for (size_t p = 0; p < q.parts.size(); ++p) {
-    const kernels::Nf4Part& part = q.parts[p];
-    const int64_t end = p + 1 < q.parts.size() ? q.parts[p + 1].firstRow : q.outputs();
-    const int64_t from = std::max(first, part.firstRow), to = std::min(first + rows, end);
-    if (from >= to) continue;
-    const at::Tensor places =
-        at::arange((from - part.firstRow) * blocks, (to - part.firstRow) * blocks,
-                   at::TensorOptions().dtype(at::kLong).device(device))
-            .floor_divide(kNf4Group)
-            .add_(part.firstGroup);
-    const at::Tensor groups = q.groups.index_select(0, places).view({to - from, blocks});
-    const at::Tensor some = magnitudes.narrow(0, from - first, to - from);
-    // The product is rounded to fp32 before the sum is.
-    some.copy_((some * groups).to(at::kFloat).add_(part.offset));
-  }
-  const at::Tensor places = at::stack({codes.bitwise_right_shift(4), codes.bitwise_and(15)}, -1);
-  return lookUp(onDevice(nf4Table()), places)
-      .view({rows, blocks, kNf4Block})
-      .mul_(magnitudes.to(at::kFloat).unsqueeze(2))
-      .view({rows, inputs});
-}
-
 }  // namespace
 
 const std::array<float, 16>& nf4Table() {
@@ -290,8 +251,48 @@ void quantisePart(Quantised& q, size_t index, const at::Tensor& part_OI) {
   }
 }
 
+at::Tensor dequantisedByTensorOperations(const Quantised& q, int64_t first, int64_t rows) {
+  const at::Device device = q.codes.device();
+  const int64_t inputs = q.inputs();
+  const at::Tensor codes = q.codes.narrow(0, first, rows);
+  if (q.kind == Quantization::kInt8) {
+    return (codes.to(at::kFloat) * q.scales.narrow(0, first, rows).unsqueeze(1)).mul_(1.0f / 127);
+  }
+  const auto onDevice = [&](const auto& table) {
+    return at::tensor(at::ArrayRef<float>(table.data(), table.size())).to(device);
+  };
+  const auto lookUp = [](const at::Tensor& table, const at::Tensor& places) {
+    return table.index_select(0, places.reshape({-1}).to(at::kInt)).view(places.sizes());
+  };
+  const int64_t blocks = inputs / kNf4Block;
+  const at::Tensor magnitudes =
+      lookUp(onDevice(dynamicMap()), q.scales.narrow(0, first, rows)).to(at::kDouble);
+  for (size_t p = 0; p < q.parts.size(); ++p) {
+    const kernels::Nf4Part& part = q.parts[p];
+    const int64_t end = p + 1 < q.parts.size() ? q.parts[p + 1].firstRow : q.outputs();
+    const int64_t from = std::max(first, part.firstRow), to = std::min(first + rows, end);
+    if (from >= to) continue;
+    const at::Tensor places =
+        at::arange((from - part.firstRow) * blocks, (to - part.firstRow) * blocks,
+                   at::TensorOptions().dtype(at::kLong).device(device))
+            .floor_divide(kNf4Group)
+            .add_(part.firstGroup);
+    const at::Tensor groups = q.groups.index_select(0, places).view({to - from, blocks});
+    const at::Tensor some = magnitudes.narrow(0, from - first, to - from);
+    // The product is rounded to fp32 before the sum is.
+    some.copy_((some * groups).to(at::kFloat).add_(part.offset));
+  }
+  const at::Tensor places = at::stack({codes.bitwise_right_shift(4), codes.bitwise_and(15)}, -1);
+  return lookUp(onDevice(nf4Table()), places)
+      .view({rows, blocks, kNf4Block})
+      .mul_(magnitudes.to(at::kFloat).unsqueeze(2))
+      .view({rows, inputs});
+}
+
 at::Tensor dequantisedRows(const Quantised& q, int64_t first, int64_t rows, at::ScalarType type) {
-  if (!q.codes.is_cpu()) return byTensorOperations(q, first, rows).to(type);
+  if (!q.codes.is_cpu()) {
+    return dequantisedByTensorOperations(q, first, rows).to(type);
+  }
   const bool narrow = type == at::kBFloat16;
   const int64_t inputs = q.inputs();
   const at::Tensor w_RI = at::empty({rows, inputs}, narrow ? at::kBFloat16 : at::kFloat);

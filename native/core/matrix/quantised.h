@@ -61,6 +61,8 @@ void quantisePart(Quantised& quantised, size_t index, const at::Tensor& part_OI)
 // Rows [first, first + rows) in fp32, or rounded to bf16; fp64 holds what fp32 does.
 at::Tensor dequantisedRows(const Quantised& quantised, int64_t first, int64_t rows,
                            at::ScalarType type);
+// The same in fp32 by tensor operations, on any device.
+at::Tensor dequantisedByTensorOperations(const Quantised& quantised, int64_t first, int64_t rows);
 // What the CPU kernels read. Valid as long as `quantised` is.
 kernels::QuantisedWeight weightOf(const Quantised& quantised);
 
