@@ -56,13 +56,16 @@ Request kernelFacts(const Info&, const Fields&) {
 }
 
 Request checkKernels(const Info&, const Fields& args) {
-  return {.work = [spec = readModelSpec(args.object("spec")),
-                   dtype = readDtype(args, "dtype")](CallContext& call) {
+  return {.work = [spec = readModelSpec(args.object("spec")), dtype = readDtype(args, "dtype"),
+                   quantization = readQuantization(args, "quantization")](CallContext& call) {
     const at::Device device = call.session.device();
     const GpuKernels* kernels = kernelsOn(device);
     if (kernels == nullptr) fail(ErrorCode::kDevice, device.str(), " runs none of acoer's kernels");
-    return packed(
-        acoer::checkKernels({.kernels = *kernels, .spec = spec, .device = device, .dtype = dtype}));
+    return packed(acoer::checkKernels({.kernels = *kernels,
+                                       .spec = spec,
+                                       .device = device,
+                                       .dtype = dtype,
+                                       .quantization = quantization}));
   }};
 }
 

@@ -8,6 +8,7 @@
 
 #include "emulated_gpu.h"
 #include "kernels/gpu/kernels.h"
+#include "matrix/gpu_quantised.h"
 #include "model/weights.h"
 
 namespace acoer::check {
@@ -115,6 +116,26 @@ std::shared_ptr<Model> randomModel(const ModelSpec& spec, at::Device device, at:
     model->bytes += static_cast<int64_t>(tensor.nbytes());
   }
   return model;
+}
+
+void quantise(Model& model, Quantization quantization) {
+  const auto scratch = std::make_shared<QuantisedScratch>();
+  for (LayerWeights& layer : model.weights.layers) {
+    for (const LayerTensor& tensor : layerTensors(model.spec)) {
+      if (!tensor.matrix) continue;
+      Matrix& matrix = layer.*tensor.matrix;
+      const at::Tensor w_OI = matrix.values().cpu();
+      std::vector<int64_t> rows;
+      for (const LayerTensor::Part& part : tensor.parts) rows.push_back(part.rows);
+      Quantised quantised = allocateQuantised(quantization, rows, tensor.columns);
+      int64_t first = 0;
+      for (size_t i = 0; i < rows.size(); first += rows[i++]) {
+        quantisePart(quantised, i, w_OI.narrow(0, first, rows[i]));
+      }
+      matrix = Matrix(quantised.to(model.device), model.dtype, scratch);
+    }
+  }
+  model.quantization = quantization;
 }
 
 std::shared_ptr<Policy> randomAdapter(std::shared_ptr<Model> model, uint64_t seed) {

@@ -26,6 +26,9 @@ ModelSpec qwen3Spec1p7B(int64_t layers);
 std::shared_ptr<Model> randomModel(const ModelSpec& spec, at::Device device, at::ScalarType dtype,
                                    uint64_t seed, double scale = 0.06);
 
+// The same model with the matrices of its layers quantised, as loadModel() does it.
+void quantise(Model& model, Quantization quantization);
+
 // An adapter on all seven linears with a nonzero B, the same on every device.
 std::shared_ptr<Policy> randomAdapter(std::shared_ptr<Model> model, uint64_t seed);
 

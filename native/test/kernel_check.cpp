@@ -19,8 +19,13 @@ namespace acoer::check {
 namespace {
 
 CheckedKernels checkedKernels(const ModelSpec& spec, at::ScalarType dtype,
-                              const GpuKernels& kernels) {
-  return {.kernels = kernels, .spec = spec, .device = checkDevice(), .dtype = dtype};
+                              const GpuKernels& kernels,
+                              Quantization quantization = Quantization::kInt8) {
+  return {.kernels = kernels,
+          .spec = spec,
+          .device = checkDevice(),
+          .dtype = dtype,
+          .quantization = quantization};
 }
 
 // The emulated kernels over a runtime that `change` has changed.
@@ -30,8 +35,9 @@ GpuKernels kernelsOver(const std::function<void(CudaRuntime&)>& change) {
   return {ownFolder() / "kernels.fatbin", runtime};
 }
 
-void expectRight(const ModelSpec& spec, at::ScalarType dtype) {
-  const auto figures = checkKernels(checkedKernels(spec, dtype, *kernelsToCheck()));
+void expectRight(const ModelSpec& spec, at::ScalarType dtype,
+                 Quantization quantization = Quantization::kNf4) {
+  const auto figures = checkKernels(checkedKernels(spec, dtype, *kernelsToCheck(), quantization));
   const KernelFaults faults = faultsIn(figures);
   std::array<bool, kKernelFamilies.size()> seen{};
   for (const KernelFigure& figure : figures) {
@@ -98,9 +104,12 @@ ModelSpec oddSpec() {
   return spec;
 }
 
-void expectFound(at::ScalarType dtype, KernelFamily family, const std::vector<int>& bugs) {
+void expectFound(at::ScalarType dtype, KernelFamily family, const std::vector<int>& bugs,
+                 Quantization quantization = Quantization::kInt8) {
   if (!checkDevice().is_cpu()) return;  // bugs can be planted in emulated kernels only
-  const CheckedKernels checked = checkedKernels(oddSpec(), dtype, emulatedKernels());
+  // nf4 takes whole blocks.
+  const ModelSpec spec = quantization == Quantization::kNf4 ? smallSpec() : oddSpec();
+  const CheckedKernels checked = checkedKernels(spec, dtype, emulatedKernels(), quantization);
   ACOER_CHECK(outcomeOf(checked, family, 0) == Outcome::kRight);
   std::string missed;
   for (const int bug : bugs) {
@@ -116,6 +125,7 @@ void expectFound(at::ScalarType dtype, KernelFamily family, const std::vector<in
 ACOER_TEST(device_kernel_check_passes_right_kernels) {
   for (const auto dtype : {at::kFloat, at::kBFloat16}) {
     expectRight(smallSpec(), dtype);
+    expectRight(smallSpec(), dtype, Quantization::kInt8);
   }
   ModelSpec wide = qwen2Spec();
   wide.headDim = 128;
@@ -167,6 +177,24 @@ ACOER_TEST(kernel_check_finds_bugs_of_the_optimiser) {
 
 ACOER_TEST(kernel_check_finds_bugs_of_dropout) {
   expectFound(at::kBFloat16, KernelFamily::kDropout, {150, 151, 152});
+}
+
+// Not 68, which reads what is not used, nor 67, which needs another number of rows.
+ACOER_TEST(kernel_check_finds_bugs_of_quantised_products) {
+  const auto find = [](at::ScalarType dtype, Quantization quantization,
+                       const std::vector<int>& bugs) {
+    expectFound(dtype, KernelFamily::kQuantised, bugs, quantization);
+  };
+  find(at::kFloat, Quantization::kNf4, {60, 61, 62, 63, 66, 69, 70, 72});
+  find(at::kBFloat16, Quantization::kNf4, {61, 62, 63, 64, 70});
+  find(at::kFloat, Quantization::kInt8, {65, 66, 69, 70, 71, 72});
+}
+
+// A model that is not quantised starts none of them.
+ACOER_TEST(kernel_check_without_quantised_products) {
+  const CheckedKernels checked =
+      checkedKernels(smallSpec(), at::kFloat, *kernelsToCheck(), Quantization::kNone);
+  ACOER_CHECK(checkFamily(checked, KernelFamily::kQuantised).empty());
 }
 
 ACOER_TEST(kernel_check_finds_a_graph_that_does_nothing) {

@@ -28,12 +28,14 @@ struct Setup {
   int64_t headDim = 64;
   ModelSpec (*spec)() = smallSpec;
   Shard shard{};
+  Quantization quantization = Quantization::kNone;
 };
 
 std::shared_ptr<Policy> makePolicy(const Setup& setup, const GpuKernels* kernels) {
   ModelSpec spec = setup.spec();
   spec.headDim = setup.headDim;
   auto model = randomModel(spec, checkDevice(), setup.dtype, 7);
+  if (setup.quantization != Quantization::kNone) quantise(*model, setup.quantization);
   model->kernels = kernels;
   if (!setup.full) {
     auto policy = randomAdapter(model, 11);
@@ -143,6 +145,15 @@ ACOER_TEST(device_kernels_train_like_tensor_ops_bfloat16) {
   compare({.dtype = at::kBFloat16}, kBfloatBounds);
   compare({.dtype = at::kBFloat16, .dropout = 0.3, .headDim = 128}, kBfloatBounds);
   compare({.dtype = at::kBFloat16, .headDim = 96, .spec = llama3Spec}, kBfloatBounds);
+}
+
+// The base in 4 or 8 bits: few rows straight from the codes, the others through plain weights.
+ACOER_TEST(device_kernels_train_quantised_like_the_cpu) {
+  for (const Quantization quantization : {Quantization::kNf4, Quantization::kInt8}) {
+    compare({.quantization = quantization}, kFloatBounds);
+    compare({.dtype = at::kBFloat16, .headDim = 128, .quantization = quantization}, kBfloatBounds);
+  }
+  compare({.dropout = 0.3, .spec = qwen2Spec, .quantization = Quantization::kNf4}, kFloatBounds);
 }
 
 ACOER_TEST(device_kernels_make_the_cpu_s_dropout_masks) {

@@ -69,6 +69,22 @@ const MUTANTS = [
     tests: ['gpu_kernels_decode_like_tensor_ops'],
   },
   {
+    name: 'scratch-moves',
+    what: 'the plain weights of quantised matrices lie in memory that the next matrix replaces',
+    file: 'matrix/gpu_quantised.cpp',
+    from: '!plain_.defined() || plain_.numel() < numbers_',
+    to: '!plain_.defined() || plain_.numel() >= 0',
+    tests: ['gpu_kernels_quantised_share_one_scratch'],
+  },
+  {
+    name: 'bias-twice',
+    what: 'a product from the codes is added to what the bias replaces',
+    file: 'matrix/gpu_quantised.cpp',
+    from: '.add = into.add && !bias_O.defined()',
+    to: '.add = into.add || bias_O.defined()',
+    tests: ['gpu_kernels_quantised_products'],
+  },
+  {
     name: 'slot-reuse',
     what: 'a sequence that takes the slot of one that ended goes on with its state',
     file: 'generate/gpu_steps.cpp',

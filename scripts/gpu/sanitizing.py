@@ -5,7 +5,8 @@ from items import Item, left_out, run_item, run_items
 
 # Small shapes: a sanitizer makes a kernel tens of times slower.
 KERNELS = ['attention_lengths_fp32', 'sampler_options', 'backward_bf16', 'advance', 'any_row_count', 'sampler_marks',
-           'dropout_bf16', 'log_probs_bf16', 'head_norm_bf16', 'lora_add_bf16', 'lora_swiglu_bf16', 'adamw']
+           'dropout_bf16', 'log_probs_bf16', 'head_norm_bf16', 'lora_add_bf16', 'lora_swiglu_bf16',
+           'quantised_plain_nf4_bf16', 'quantised_product_nf4_bf16', 'adamw']
 ENGINE = ['device_sampler_gap_bfloat16', 'device_gradients_bfloat16']
 TOOLS = ('memcheck', 'racecheck', 'initcheck')
 ITEM_SECONDS = 80

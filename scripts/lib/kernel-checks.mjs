@@ -12,8 +12,9 @@ import { cacheFolder } from './paths.mjs';
 function readCheck(file) {
   try {
     const { madeWith, figures, crash } = JSON.parse(readFileSync(file, 'utf8'));
-    const { card, dtype, hiddenSize, headDim } = madeWith;
-    const of = `${card}, ${dtype}, hidden size ${hiddenSize}, heads of ${headDim}`;
+    const { card, dtype, quantization, hiddenSize, headDim } = madeWith;
+    const kept = quantization ? `${dtype} with ${quantization} weights` : dtype;
+    const of = `${card}, ${kept}, hidden size ${hiddenSize}, heads of ${headDim}`;
     const wrong = figures.filter((/** @type {{fault: string}} */ { fault }) => fault !== '');
     /** @param {boolean} right @param {string} found */
     const check = (right, found) => ({ file, card, right, text: `${of}: ${found}` });

@@ -174,7 +174,15 @@ export interface NativeDeviceInfo {
 }
 
 /** The families of the CUDA kernels, each used or left to libtorch's operations as a whole (kernels/gpu/families.h). */
-export const KERNEL_FAMILIES = ['decode', 'int8_cache', 'graphs', 'training', 'adamw', 'dropout'] as const;
+export const KERNEL_FAMILIES = [
+  'decode',
+  'int8_cache',
+  'graphs',
+  'training',
+  'adamw',
+  'dropout',
+  'quantised',
+] as const;
 export type KernelFamily = (typeof KERNEL_FAMILIES)[number];
 
 /** What decoding keeps keys and values in: auto is the model's type, int8 has a scale per token and head. */
@@ -215,7 +223,11 @@ export interface NativeEngine {
   /** null where no CUDA kernels are in use. */
   kernelFacts(args: Record<string, never>): Promise<NativeKernelFacts | null>;
   /** Compares the kernels with libtorch's operations; needs no model. */
-  checkKernels(args: { spec: NativeModelSpec; dtype: Dtype }): Promise<NativeKernelFigure[]>;
+  checkKernels(args: {
+    spec: NativeModelSpec;
+    dtype: Dtype;
+    quantization: Quantization | null;
+  }): Promise<NativeKernelFigure[]>;
   /** From now on libtorch's operations do a family's work, because of `why`; if that is empty, its kernels do. True: they did before. */
   leaveOutKernels(args: { model: ModelId; family: KernelFamily; why: string }): Promise<boolean>;
   createPolicy(args: NativePolicyOptions & { model: ModelId }): Promise<NativePolicyInfo>;

@@ -69,7 +69,7 @@ class AddonEngine implements ExportingEngine {
       async (native, { spec, names, weights }, job) => {
         const type = dtype ?? spec.dtype;
         // Before the weights take the memory.
-        const faults = await kernelFaults(native, this.deviceInfo, { spec, dtype: type });
+        const faults = await kernelFaults(native, this.deviceInfo, { spec, dtype: type, quantization });
         const info = await native.loadModel({ spec, weights, dtype: type, quantization, job });
         for (const { family, why } of faults) {
           await native.leaveOutKernels({ model: info.model, family, why });

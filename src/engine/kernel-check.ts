@@ -17,13 +17,15 @@ import {
   type NativeEngine,
   type NativeKernelFigure,
   type NativeModelSpec,
+  type Quantization,
 } from './binding';
 import type { DeviceInfo } from './types';
 
-/** What the comparison is for: the sizes and the type of a model. */
+/** What the comparison is for: the sizes of a model, and how its weights are kept. */
 export interface CheckedModel {
   spec: NativeModelSpec;
   dtype: Dtype;
+  quantization: Quantization | null;
 }
 
 export interface KernelFault {
@@ -52,6 +54,8 @@ const INSTEAD: Record<KernelFamily, string> = {
   training: "scoring and training use libtorch's operations",
   adamw: "the optimiser uses libtorch's operations",
   dropout: 'masks of dropout are made on the CPU',
+  quantised:
+    "the weights are made plain by libtorch's operations for every product, and decoding starts its steps piece by piece",
 };
 
 /** Beside the folder of `cacheFolder` in scripts/lib/paths.mjs. */
@@ -62,12 +66,12 @@ export function checksFolder(env: NodeJS.ProcessEnv = process.env): string {
   return join(base, 'acoer', 'gpu-check');
 }
 
-/** The sizes that a kernel sees. */
-function shapeOf({ spec, dtype }: CheckedModel): Record<string, unknown> {
+/** What a kernel sees of it. */
+function shapeOf({ spec, dtype, quantization }: CheckedModel): Record<string, unknown> {
   const { vocabSize, hiddenSize, intermediateSize, numHeads, numKvHeads, headDim, qkNorm, rmsNormEps } = spec;
   const { ropeTheta, ropeScaling } = spec;
   return {
-    ...{ dtype, vocabSize, hiddenSize, intermediateSize, numHeads, numKvHeads, headDim },
+    ...{ dtype, quantization, vocabSize, hiddenSize, intermediateSize, numHeads, numKvHeads, headDim },
     ...{ qkNorm, rmsNormEps, ropeTheta, ropeScaling },
   };
 }

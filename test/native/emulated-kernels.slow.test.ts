@@ -40,11 +40,24 @@ const PLANTED: PlantedBug[] = [
   ['lora_add', 'columns beyond the last one', 57],
   ['lora_swiglu', 'columns beyond the last one', 58],
   ['lora_swiglu', 'the upper half begins too early', 59],
+  ['quantised', 'no barrier before the tables are read', 60],
+  ['quantised', 'the first part for all rows', 61],
+  ['quantised', "blocks counted from the matrix's first row", 62],
+  ['quantised', 'the two weights of a byte change places', 63],
+  ['quantised', 'weights that are not rounded', 64],
+  ['quantised', 'codes without a sign', 65],
+  ['quantised_plain', 'columns beyond the last one', 66],
+  ['quantised_plain', 'rows beyond the last one', 67],
+  ['quantised_product', 'outputs beyond the last one are read', 68],
+  ['quantised_product', 'rows beyond the last one are read', 69],
+  ['quantised_product', 'rows beyond the last one are written', 70],
+  ['quantised_product', 'outputs beyond the last one are written', 71],
+  ['quantised_product', 'the scale is left out', 72],
 ];
 
 describeEmulated(
   'emulated kernels',
-  ['emulator.cpp', 'norm.cpp', 'swiglu.cpp', 'rotate.cpp', 'attention.cpp', 'lora.cpp'],
-  ['emulator', 'norm', 'swiglu', 'rotate', 'attention', 'lora'],
+  ['emulator.cpp', 'norm.cpp', 'swiglu.cpp', 'rotate.cpp', 'attention.cpp', 'lora.cpp', 'quantised.cpp'],
+  ['emulator', 'norm', 'swiglu', 'rotate', 'attention', 'lora', 'quantised'],
   PLANTED,
 );

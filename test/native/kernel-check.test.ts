@@ -10,7 +10,7 @@ const SPEC: NativeModelSpec = {
   ...{ headDim: 64, maxPositions: 128, rmsNormEps: 1e-6, ropeTheta: 1e6, ropeScaling: null },
   ...{ tieWordEmbeddings: true, qkvBias: false, qkNorm: true },
 };
-const MODEL: CheckedModel = { spec: SPEC, dtype: 'bfloat16' };
+const MODEL: CheckedModel = { spec: SPEC, dtype: 'bfloat16', quantization: null };
 const RIGHT: NativeKernelFigure = {
   kernel: 'norm_bf16',
   family: 'decode',
@@ -64,9 +64,10 @@ test('right kernels are compared once for a shape, a type and a card', async () 
   await one.check();
   writeFileSync(one.facts.file, 'other kernels');
   await one.check();
-  expect(one.started()).toBe(5);
+  await one.check({ model: { ...MODEL, quantization: 'nf4' } });
+  expect(one.started()).toBe(6);
   await one.check({ model: { ...MODEL, spec: { ...SPEC, numLayers: 48 } } });
-  expect(one.started()).toBe(5);
+  expect(one.started()).toBe(6);
 });
 
 test('ACOER_KERNELS=check compares again, and so does a file that was cut off', async () => {
@@ -120,6 +121,7 @@ test.each([
     'training',
     'adamw',
     'dropout',
+    'quantised',
   ]);
   expect(faults[0]!.why).toBe(
     `the comparison of acoer's CUDA kernels with libtorch's operations ended with ${ending}: none of them is used on this card; please report ${one.files()[0]}`,

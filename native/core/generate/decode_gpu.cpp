@@ -149,10 +149,11 @@ class GpuDecodeOps final : public DecodeOps {
     startLoraSwiglu(kernels_, gateUp, t_NR, part.gateUp_N2F, part.act_NF);
   }
 
-  // Other products are libtorch's operations even where kernels are emulated on a CPU, which has
-  // products of its own: those are what a graph records.
+  // Products of plain matrices are libtorch's operations even where kernels are emulated on a CPU,
+  // which has products of its own: those are what a graph records.
   void multiply(const Matrix& w, const at::Tensor& x_NI, const at::Tensor& y_NO,
                 const Into& into) const override {
+    if (w.isQuantised()) return DecodeOps::multiply(w, x_NI, y_NO, into);
     at::Tensor y = y_NO;
     if (startFrom(y_NO, into)) {
       y.addmm_(x_NI, w.plain().t());

@@ -96,7 +96,9 @@ void DecodeOps::embed(DecodePart& part) const {
 
 void DecodeOps::multiply(const Matrix& w, const at::Tensor& x_NI, const at::Tensor& y_NO,
                          const Into& into) const {
-  w.forwardInto(y_NO, x_NI, into);
+  Into given = into;
+  given.kernels = model_.kernelsOf(KernelFamily::kQuantised);
+  w.forwardInto(y_NO, x_NI, given);
 }
 
 at::Tensor DecodeOps::ranksOf(const AdapterGroup& group, int64_t rows, const at::Tensor& ranks_NR) {

@@ -32,6 +32,14 @@ at::Tensor hostBytes(int64_t count, at::Device device) {
   return at::empty({std::max<int64_t>(1, count)}, options);
 }
 
+// Empty if steps can be graphs.
+std::string whyNoGraphs(const Model& model) {
+  const std::string& fault = model.kernelFaults[KernelFamily::kGraphs];
+  const bool quantised = model.quantization != Quantization::kNone;
+  if (!fault.empty() || !quantised) return fault;
+  return model.kernelFaults[KernelFamily::kQuantised];  // what does their work takes memory
+}
+
 }  // namespace
 
 template <class T>
@@ -53,7 +61,7 @@ GpuSteps::GpuSteps(const Model& model, const GpuKernels& kernels, Decoder& decod
       pagesPerRow_((needs.longest + cache.positions() - 1) / cache.positions()),
       penalties_(needs.penalties),
       stopRoom_(needs.stopIds),
-      noGraphsBecause_(model.kernelFaults[KernelFamily::kGraphs]) {
+      noGraphsBecause_(whyNoGraphs(model)) {
   const int64_t vocab = model.spec.vocabSize, N = capacity_;
   samplers_ = addPart<cuda::SamplerRow>(N);
   sequences_ = addPart<cuda::SequenceState>(N);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "kernels/cpu/bf16_products.h"
 #include "kernels/cpu/dispatch.h"
+#include "matrix/gpu_quantised.h"
 #include "matrix/panels.h"
 #include "matrix/small_products.h"
 
@@ -118,13 +119,16 @@ Matrix::Matrix(at::Tensor w_OI)
       outputs_(memory_.size(0)),
       inputs_(memory_.size(1)) {}
 
-Matrix::Matrix(Quantised quantised, at::ScalarType type)
+Matrix::Matrix(Quantised quantised, at::ScalarType type, std::shared_ptr<QuantisedScratch> scratch)
     : form_(quantised.kind == Quantization::kNf4 ? Form::kNf4 : Form::kInt8),
       memory_(quantised.codes),
       quantised_(std::make_shared<const Quantised>(std::move(quantised))),
+      scratch_(scratch ? std::move(scratch) : std::make_shared<QuantisedScratch>()),
       type_(type),
       outputs_(quantised_->outputs()),
-      inputs_(quantised_->inputs()) {}
+      inputs_(quantised_->inputs()) {
+  scratch_->add(*quantised_);
+}
 
 Matrix Matrix::ofModel(const at::Tensor& w_OI, at::Device device) {
   Matrix w(w_OI.to(device));
@@ -173,6 +177,9 @@ at::Tensor Matrix::forward(const at::Tensor& x_TI, bool wide) const {
 }
 
 void Matrix::forwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const Into& into) const {
+  if (multipliesOnGpu(into)) {
+    return gpuForwardInto(*into.kernels, *quantised_, *scratch_, y_TO, x_TI, into);
+  }
   const bool add = startFrom(y_TO, into);
   if (isQuantised()) return quantisedForward(y_TO, x_TI, into.scale, add);
   if (form_ == Form::kPanels) {
@@ -186,20 +193,27 @@ void Matrix::forwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const I
   multiplyPlain(y_TO, x_TI, memory_, /*transposed=*/true, into.scale, add);
 }
 
-at::Tensor Matrix::backward(const at::Tensor& dy_TO) const {
+at::Tensor Matrix::backward(const at::Tensor& dy_TO, const GpuKernels* kernels) const {
   const at::Tensor dx_TI = at::empty({dy_TO.size(0), inputs_}, dy_TO.options());
-  backwardInto(dx_TI, dy_TO);
+  backwardInto(dx_TI, dy_TO, {.kernels = kernels});
   return dx_TI;
 }
 
 void Matrix::backwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO,
                           const Into& into) const {
+  if (multipliesOnGpu(into)) {
+    return gpuBackwardInto(*into.kernels, *quantised_, *scratch_, dx_TI, dy_TO, into);
+  }
   if (isQuantised()) return quantisedBackward(dx_TI, dy_TO, into.scale, into.add);
   if (form_ == Form::kPanels) {
     const auto args = productArgs(dy_TO, memory_, dx_TI, into.scale, into.add, outputs_, inputs_);
     return multiply(kernels::productKernels().backward, args, inputs_, outputs_);
   }
   multiplyPlain(dx_TI, dy_TO, memory_, /*transposed=*/false, into.scale, into.add);
+}
+
+bool Matrix::multipliesOnGpu(const Into& into) const {
+  return isQuantised() && into.kernels != nullptr && fitsGpuKernels(*quantised_, type_);
 }
 
 bool Matrix::multipliesPanels() const {

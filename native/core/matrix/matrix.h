@@ -11,11 +11,16 @@
 
 namespace acoer {
 
+class GpuKernels;
+class QuantisedScratch;
+
 // What forwardInto() and backwardInto() do with the product.
 struct Into {
   bool add = false;     // to what the target holds
   double scale = 1;     // times the product
   at::Tensor bias_O{};  // forward only: to this instead, and rounded once; undefined: none
+  // Quantised matrices only: our CUDA kernels for them; null: without them.
+  const GpuKernels* kernels = nullptr;
 };
 // Fills the rows of y with the bias, if there is one. Whether the product is to be added to y.
 bool startFrom(const at::Tensor& y_TO, const Into& into);
@@ -39,8 +44,10 @@ class Matrix {
   static Matrix ofModel(const at::Tensor& w_OI, at::Device device);
   // As products read it fastest if they are few: in panels of its own where it is bf16 on a CPU.
   static Matrix forProducts(const at::Tensor& w_OI);
-  // A quantised one, which is multiplied with rows of `type`.
-  Matrix(Quantised quantised, at::ScalarType type);
+  // A quantised one, which is multiplied with rows of `type`. `scratch`: that of the model's
+  // others; null: one of its own.
+  Matrix(Quantised quantised, at::ScalarType type,
+         std::shared_ptr<QuantisedScratch> scratch = nullptr);
   // The same matrix in another form, in memory of its own. Panels stay what they are, and quantised
   // ones, too, unless they are packed: then these are the dequantised weights.
   Matrix in(Form form) const;
@@ -72,7 +79,7 @@ class Matrix {
   // to (in panels it may be).
   void forwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const Into& into = {}) const;
   // dx = dy W.
-  at::Tensor backward(const at::Tensor& dy_TO) const;
+  at::Tensor backward(const at::Tensor& dy_TO, const GpuKernels* kernels = nullptr) const;
   // dx (+)= scale dy W; dx may also be of backwardType().
   void backwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO, const Into& into = {}) const;
   // The most precise type that backwardInto() sums in and writes: fp32 for bf16 in panels.
@@ -93,11 +100,14 @@ class Matrix {
   void quantisedBackward(const at::Tensor& dx_TI, const at::Tensor& dy_TO, double scale,
                          bool add) const;
   int64_t dequantisedAtATime() const;  // rows
+  // Whether the kernels of a product, if there are any, take this matrix.
+  bool multipliesOnGpu(const Into& into) const;
 
   Form form_ = Form::kPlain;
   at::Tensor memory_;                           // plain, panels or codes
   at::Tensor packed_;                           // kPacked only
   std::shared_ptr<const Quantised> quantised_;  // kNf4 and kInt8 only
+  std::shared_ptr<QuantisedScratch> scratch_;   // for them on a card
   at::ScalarType type_ = at::kFloat;
   int64_t outputs_ = 0, inputs_ = 0;
 };

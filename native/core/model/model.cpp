@@ -9,6 +9,7 @@
 
 #include "base/device.h"
 #include "kernels/gpu/kernels.h"
+#include "matrix/gpu_quantised.h"
 #include "model/weights.h"
 
 namespace acoer {
@@ -221,6 +222,9 @@ class WeightLoader {
           model_.bytes += static_cast<int64_t>(vector.nbytes());
           return vector;
         });
+    // With the weights, so that what is free afterwards is free for good.
+    const bool quantised = options_.quantization != Quantization::kNone;
+    if (quantised && model_.kernels != nullptr) scratch_->reserve(model_.device, model_.dtype);
     return weights;
   }
 
@@ -275,7 +279,7 @@ class WeightLoader {
       }
       quantisePart(quantised, i, part);
     }
-    return Matrix(quantised.to(model_.device), model_.dtype);
+    return Matrix(quantised.to(model_.device), model_.dtype, scratch_);
   }
 
   const TensorReader& reader_;
@@ -283,6 +287,7 @@ class WeightLoader {
   Model& model_;
   const Cancel& cancel_;
   std::map<const at::TensorImpl*, Parts> partsOf_;
+  std::shared_ptr<QuantisedScratch> scratch_ = std::make_shared<QuantisedScratch>();
 };
 
 }  // namespace

@@ -75,7 +75,7 @@ LoraTape loraTape(const Projection& p, const at::Tensor& x_TI) {
 
 at::Tensor projectForward(const Projection& p, const at::Tensor& x_TI, LoraTape* tape) {
   at::Tensor y_TO = at::empty({x_TI.size(0), p.weight.outputs()}, x_TI.options());
-  p.weight.forwardInto(y_TO, x_TI, {.bias_O = p.bias_O});
+  p.weight.forwardInto(y_TO, x_TI, {.bias_O = p.bias_O, .kernels = p.kernels});
   if (p.merged && !tape) return y_TO;
   LoraTape made = loraTape(p, x_TI);
   if (!p.merged) addPairs(made, y_TO);
@@ -85,7 +85,7 @@ at::Tensor projectForward(const Projection& p, const at::Tensor& x_TI, LoraTape*
 
 at::Tensor projectBackward(const Projection& p, const at::Tensor& dy_TO, const at::Tensor& x_TI,
                            const LoraTape& tape, GradientSink& sink, bool needsInput) {
-  at::Tensor dx_TI = needsInput ? p.weight.backward(dy_TO) : at::Tensor();
+  at::Tensor dx_TI = needsInput ? p.weight.backward(dy_TO, p.kernels) : at::Tensor();
   if (p.trainWeight) {
     sink.add(p.weight.plain(), weightGradient(dy_TO, x_TI));
     if (p.bias_O.defined()) sink.add(p.bias_O, dy_TO.sum(0));

@@ -34,6 +34,7 @@ struct Projection {
   bool merged = false;  // the weight holds the pairs: they add nothing to y and dL/dx
   int64_t layer = 0;
   const DropoutPlan* dropout = nullptr;  // null: none
+  const GpuKernels* kernels = nullptr;   // for a quantised weight (Into)
 };
 
 // The adapters, grouped by the input they read: all of a projection together, or each alone under

@@ -73,6 +73,10 @@ at::Tensor Figures::normalIn(at::ScalarType type, at::IntArrayRef shape, double 
   return host.mul_(deviation).add_(mean).to(type).to(device());
 }
 
+at::Tensor Figures::bytes(at::IntArrayRef shape) {
+  return at::randint(0, 256, shape, generator_, at::dtype(at::kByte));
+}
+
 void Figures::expectNear(const at::Tensor& found, const at::Tensor& exact, double allowed) {
   const at::Tensor wide = exact.to(at::kDouble);
   expect(((found.to(at::kDouble) - wide).norm() / wide.norm()).item<double>(), allowed);

@@ -45,6 +45,7 @@ class Figures {
   const ModelSpec& spec() const { return checked_.spec; }
   at::Device device() const { return checked_.device; }
   at::ScalarType dtype() const { return checked_.dtype; }
+  Quantization quantization() const { return checked_.quantization; }
   // "NAME_bf16" or "NAME_fp32", as the type of the model is.
   std::string typed(const std::string& name) const;
   // 1e-2 in bf16, 1e-5 in fp32.
@@ -54,6 +55,8 @@ class Figures {
   at::Tensor normal(at::IntArrayRef shape, double mean = 0, double deviation = 1);
   at::Tensor normalIn(at::ScalarType type, at::IntArrayRef shape, double mean = 0,
                       double deviation = 1);
+  // Whole numbers from 0 to 255, in host memory.
+  at::Tensor bytes(at::IntArrayRef shape);
 
   // From now on exceptions are this kernel's.
   void begin(const std::string& kernel) { kernel_ = kernel; }
@@ -114,5 +117,6 @@ void checkGraphs(Figures& figures);
 void checkTraining(Figures& figures);
 void checkAdamW(Figures& figures);
 void checkDropout(Figures& figures);
+void checkQuantised(Figures& figures);
 
 }  // namespace acoer

@@ -56,6 +56,9 @@ std::vector<KernelFigure> checkFamily(const CheckedKernels& checked, KernelFamil
     case KernelFamily::kDropout:
       figures.run(checkDropout);
       break;
+    case KernelFamily::kQuantised:
+      if (checked.quantization != Quantization::kNone) figures.run(checkQuantised);
+      break;
   }
   return figures.all();
 }

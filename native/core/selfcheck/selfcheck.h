@@ -28,6 +28,7 @@ struct CheckedKernels {
   ModelSpec spec;
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
+  Quantization quantization = Quantization::kNone;
 };
 
 // Those of the family that the model uses. What a kernel or libtorch throws is a fault, unless

@@ -16,6 +16,7 @@ Projection makeProjection(const LayerPass& pass, size_t layer, const FusedMatrix
   Projection p;
   p.weight = pass.weights.layers[layer].*fused.weights;
   p.layer = static_cast<int64_t>(layer);
+  p.kernels = pass.model.kernelsOf(KernelFamily::kQuantised);
   if (!pass.policy) return p;
   p.trainWeight = !pass.policy->isLora();
   if (pass.policy->isLora()) {

@@ -8,6 +8,7 @@
 #include "lora.cuh"
 #include "norm.cuh"
 #include "norm_backward.cuh"
+#include "quantised.cuh"
 #include "rotate.cuh"
 #include "sampler.cuh"
 #include "swiglu.cuh"

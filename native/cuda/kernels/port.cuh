@@ -31,12 +31,19 @@
 #endif
 
 // The kernel acoer_<name>, whose blocks have `threads` threads: it runs a function of acoer::cuda.
-#define ACOER_KERNEL(name, threads, Args, ...)                       \
-  extern "C" __global__ void __launch_bounds__(acoer::cuda::threads) \
-      acoer_##name(acoer::cuda::Args a) {                            \
-    acoer::cuda::__VA_ARGS__(a);                                     \
+#define ACOER_KERNEL(name, threads, Args, ...) \
+  ACOER_KERNEL_WITHIN((acoer::cuda::threads), name, Args, __VA_ARGS__)
+// With so few registers that a processor has room for `blocks` blocks.
+#define ACOER_RESIDENT_KERNEL(name, threads, blocks, Args, ...) \
+  ACOER_KERNEL_WITHIN((acoer::cuda::threads, blocks), name, Args, __VA_ARGS__)
+#define ACOER_KERNEL_WITHIN(bounds, name, Args, ...)                                      \
+  extern "C" __global__ void __launch_bounds__ bounds acoer_##name(acoer::cuda::Args a) { \
+    acoer::cuda::__VA_ARGS__(a);                                                          \
   }
 // One for each type of storage (storage.cuh), of which `body` is a template.
 #define ACOER_KERNEL_OF_TYPES(name, threads, Args, body)            \
   ACOER_KERNEL(name##_bf16, threads, Args, body<acoer::cuda::Bf16>) \
   ACOER_KERNEL(name##_fp32, threads, Args, body<float>)
+#define ACOER_RESIDENT_KERNEL_OF_TYPES(name, threads, blocks, Args, body)            \
+  ACOER_RESIDENT_KERNEL(name##_bf16, threads, blocks, Args, body<acoer::cuda::Bf16>) \
+  ACOER_RESIDENT_KERNEL(name##_fp32, threads, blocks, Args, body<float>)

@@ -31,22 +31,25 @@ __device__ __forceinline__ uint32_t warpLargest(uint32_t x) {
   return x;
 }
 
-// The sums of each of kCount numbers, a power of two up to 32, in few shuffles: lane l gets that of
-// number l / (32 / kCount).
+// A lane goes on with kHalf of the numbers and gives the others to the lane that keeps those, until
+// it has one. Recursive, so that the numbers stay in registers whatever a compiler unrolls.
+template <int kHalf, int kLanes, int kCount>
+__device__ __forceinline__ void shareSums(float (&x)[kCount]) {
+  const bool upper = (threadIdx.x & (kHalf * kLanes)) != 0;
+#pragma unroll
+  for (int i = 0; i < kHalf; ++i) {
+    const float given = upper ? x[i] : x[i + kHalf];
+    x[i] = (upper ? x[i + kHalf] : x[i]) + __shfl_xor_sync(~0u, given, kHalf * kLanes);
+  }
+  if constexpr (kHalf > 1) shareSums<kHalf / 2, kLanes>(x);
+}
+
+// The sums of each of kCount numbers, a power of two from 2 to 32, in few shuffles: lane l gets
+// that of number l / (32 / kCount).
 template <int kCount>
 __device__ __forceinline__ float warpSums(float (&x)[kCount]) {
   constexpr int kLanes = kWarp / kCount;  // that end up with the same sum
-  const int lane = threadIdx.x % kWarp;
-#pragma unroll
-  for (int half = kCount / 2; half > 0; half /= 2) {
-    // A lane goes on with half of the numbers and gives the others to the lane that keeps those.
-    const bool upper = (lane & (half * kLanes)) != 0;
-#pragma unroll
-    for (int i = 0; i < half; ++i) {
-      const float given = upper ? x[i] : x[i + half];
-      x[i] = (upper ? x[i + half] : x[i]) + __shfl_xor_sync(~0u, given, half * kLanes);
-    }
-  }
+  shareSums<kCount / 2, kLanes>(x);
 #pragma unroll
   for (int flip = kLanes / 2; flip > 0; flip /= 2) x[0] += __shfl_xor_sync(~0u, x[0], flip);
   return x[0];

@@ -11,6 +11,7 @@
 #include "args.h"
 #include "dropout_args.h"
 #include "lora_args.h"
+#include "quantised_args.h"
 #include "sampler_args.h"
 #include "train_args.h"
 
@@ -43,6 +44,10 @@
   ACOER_TYPES(KERNEL, lora_ranks, kLoraRanksThreads, LoraRanksArgs)             \
   ACOER_TYPES(KERNEL, lora_add, kLoraAddThreads, LoraAddArgs)                   \
   ACOER_TYPES(KERNEL, lora_swiglu, kLoraAddThreads, LoraSwigluArgs)             \
+  ACOER_TYPES(KERNEL, dequantise_nf4, kDequantiseThreads, DequantiseNf4Args)    \
+  ACOER_TYPES(KERNEL, dequantise_int8, kDequantiseThreads, DequantiseInt8Args)  \
+  ACOER_TYPES(KERNEL, product_nf4, kQuantisedThreads, Nf4ProductArgs)           \
+  ACOER_TYPES(KERNEL, product_int8, kQuantisedThreads, Int8ProductArgs)         \
   KERNEL(sampler_blocks, kSamplerBlocksThreads, SamplerArgs)                    \
   KERNEL(sampler_draw, kSamplerDrawThreads, SamplerArgs)                        \
   KERNEL(advance, kAdvanceThreads, AdvanceArgs)                                 \

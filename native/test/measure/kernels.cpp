@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include "matrix/gpu_quantised.h"
+#include "matrix/matrix.h"
 #include "measure.h"
 
 namespace acoer::measure {
@@ -142,6 +144,34 @@ KernelTime lora(const Timer& timer) {
   });
 }
 
+// A matrix of Qwen3-8B in nf4: straight from the codes for `rows` rows, made plain for 0.
+KernelTime nf4(const Timer& timer, int64_t rows) {
+  constexpr int64_t kSize = 4096;
+  const auto matrix = [&] {
+    Quantised made = allocateQuantised(Quantization::kNf4, {kSize}, kSize);
+    made.codes.random_(0, 256);
+    made.scales.random_(0, 256);
+    made.groups.fill_(0.1);
+    return made.to(timer.device);
+  };
+  const double plain = rows == 0 ? 2.0 * kSize * kSize : 0;
+  const Quantised first = matrix();
+  const double bytes = static_cast<double>(first.bytes()) + plain;
+  std::vector<Quantised> matrices{first};
+  while (std::ssize(matrices) < Timer::copies(bytes)) matrices.push_back(matrix());
+  QuantisedScratch scratch;
+  const at::Tensor tables = scratch.tables(first, at::kBFloat16);
+  const at::Tensor w_OI = scratch.plain(first, at::kBFloat16);
+  const at::Tensor x_NI = timer.normal({std::max<int64_t>(1, rows), kSize});
+  const at::Tensor y_NO = at::empty_like(x_NI);
+  const std::string what = rows == 0 ? "made plain" : std::to_string(rows) + " rows";
+  return timer.time("nf4 of 4096 x 4096, " + what, bytes, std::ssize(matrices), [&](int64_t i) {
+    const Quantised& q = matrices[static_cast<size_t>(i)];
+    if (rows == 0) return startDequantise(timer.kernels, q, tables, w_OI);
+    startQuantisedProduct(timer.kernels, q, tables, y_NO, x_NI, {});
+  });
+}
+
 // At temperature 1 without filters, as in training.
 KernelTime sampler(const Timer& timer) {
   const double bytes = 4.0 * kRows * kVocab;
@@ -185,7 +215,15 @@ std::vector<KernelTime> kernelTimes(const Subject& subject) {
   const GpuKernels* kernels = gpuKernelsFor(subject.device);
   if (kernels == nullptr) return {};
   const Timer timer{*kernels, subject.device, currentGpuStream(subject.device)};
-  return {attention(timer, 1024), attention(timer, 4096), norm(timer), swiglu(timer), lora(timer),
+  return {attention(timer, 1024),
+          attention(timer, 4096),
+          norm(timer),
+          swiglu(timer),
+          lora(timer),
+          nf4(timer, 1),
+          nf4(timer, 16),
+          nf4(timer, 32),
+          nf4(timer, 0),
           sampler(timer)};
 }
 

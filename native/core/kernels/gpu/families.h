@@ -14,13 +14,15 @@ enum class KernelFamily {
   kTraining,   // norms, head norms, swiglu, log-probs, and their backwards
   kAdamW,
   kDropout,
+  kQuantised,  // products of quantised weights
 };
-constexpr std::array kKernelFamilies{KernelFamily::kDecode, KernelFamily::kInt8Cache,
-                                     KernelFamily::kGraphs, KernelFamily::kTraining,
-                                     KernelFamily::kAdamW,  KernelFamily::kDropout};
+constexpr std::array kKernelFamilies{KernelFamily::kDecode,   KernelFamily::kInt8Cache,
+                                     KernelFamily::kGraphs,   KernelFamily::kTraining,
+                                     KernelFamily::kAdamW,    KernelFamily::kDropout,
+                                     KernelFamily::kQuantised};
 
-constexpr const char* kFamilyNames[] = {"decode",   "int8_cache", "graphs",
-                                        "training", "adamw",      "dropout"};
+constexpr const char* kFamilyNames[] = {"decode", "int8_cache", "graphs",   "training",
+                                        "adamw",  "dropout",    "quantised"};
 constexpr const char* familyName(KernelFamily family) {
   return kFamilyNames[static_cast<size_t>(family)];
 }
