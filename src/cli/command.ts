@@ -82,9 +82,11 @@ export function addDeviceOptions(command: Command): Command {
 
 /** Those, `--dtype` and `--quantization`. */
 export function addEngineOptions(command: Command): Command {
-  return addDeviceOptions(command).addOption(
-    new Option('--dtype <dtype>', "number type to compute in (default: the model's own)").choices(DTYPES),
-  ).option('--quantization <form>', 'base weights in fewer bits: nf4, int8 or none', quantization);
+  return addDeviceOptions(command)
+    .addOption(
+      new Option('--dtype <dtype>', "number type to compute in (default: the model's own)").choices(DTYPES),
+    )
+    .option('--quantization <form>', 'base weights in fewer bits: nf4, int8 or none', quantization);
 }
 
 /** What commands that decode keep keys and values in. */

@@ -43,7 +43,11 @@ export async function withModel<T>(
   const { directory } = await resolveModel(name, showDownload(name, signal));
   const { device, threads, openEngine = () => createEngine({ device, threads }) } = flags;
   await using engine = await openEngine();
-  const model = await loadChecked(engine, directory, bases, { dtype: flags.dtype, quantization: flags.quantization, signal });
+  const model = await loadChecked(engine, directory, bases, {
+    dtype: flags.dtype,
+    quantization: flags.quantization,
+    signal,
+  });
   const policy = flags.adapter === undefined ? null : await model.loadAdapter(flags.adapter);
   return await work({ directory, engine, model, policy, bases });
 }

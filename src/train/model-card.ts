@@ -77,7 +77,15 @@ function evaluation({ summary: { base, trained }, evalData }: CardContent): stri
 
 type Trained = Pick<
   Config,
-  'model' | 'full' | 'dtype' | 'quantization' | 'loraRank' | 'loraAlpha' | 'loraDropout' | 'useRslora' | 'targetModules'
+  | 'model'
+  | 'full'
+  | 'dtype'
+  | 'quantization'
+  | 'loraRank'
+  | 'loraAlpha'
+  | 'loraDropout'
+  | 'useRslora'
+  | 'targetModules'
 >;
 
 /** One number, or the range of several. */
@@ -94,7 +102,9 @@ export function trainedRows(config: Trained, adapted: readonly LoraMatrix[]): st
   const alphas = shownRange(adapted.map(({ alpha }) => alpha));
   return [
     [useRslora ? 'LoRA (rsLoRA)' : 'LoRA', `rank ${ranks}, alpha ${alphas}, dropout ${loraDropout}`],
-    ...(config.quantization === null ? [] : [['base weights', `${config.quantization}, quantised when loaded`]]),
+    ...(config.quantization === null
+      ? []
+      : [['base weights', `${config.quantization}, quantised when loaded`]]),
     ['target modules', `${targetModules.join(', ')} (${adapted.length} linears)`],
   ];
 }

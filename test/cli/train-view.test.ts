@@ -40,7 +40,15 @@ describe('progress', () => {
   const config = resolveConfig([{ maxSteps: 30 }]);
   const events: TrainEvent[] = [
     { type: 'run', directory: 'runs/x', config, resumedStep: 4 },
-    { type: 'loaded', model: 'tiny', parameters: 338784, trained: 87552, device: 'cpu', dtype: 'float32', quantization: null },
+    {
+      type: 'loaded',
+      model: 'tiny',
+      parameters: 338784,
+      trained: 87552,
+      device: 'cpu',
+      dtype: 'float32',
+      quantization: null,
+    },
     {
       type: 'eval-progress',
       phase: 'base',

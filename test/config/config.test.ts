@@ -128,6 +128,11 @@ describe('refusals', () => {
     [{ maxSteps: 'ten' }, 'maxSteps: must be'],
     [{ topP: 0 }, 'topP: must be above 0'],
     [{ device: 'gpu' }, 'device: must be auto, cpu, cuda or cuda:<n>, not "gpu"'],
+    [{ quantization: 'fp4' }, 'quantization: must be one of nf4, int8'],
+    [
+      { quantization: 'int8', full: true },
+      'quantization: is int8, but `full` trains all weights, which cannot be quantised',
+    ],
     [{ delta: 1.1 }, 'delta: is 1.1, but must be above 1 + epsilonHigh = 1.2'],
     [{ delta: 2, lossType: 'cispo' }, 'delta: has no effect with lossType cispo'],
     [

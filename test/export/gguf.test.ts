@@ -62,6 +62,7 @@ async function written(name: string, type: GgufFileType): Promise<string> {
     trained: model,
     adapter: null,
     step: 0,
+    quantization: null,
     weights,
   };
   await writeGgufModel(engine, source, path, { type, name, about: [] });

@@ -47,6 +47,7 @@ function sourceOf(base: string, adapter: string | null): ExportSource {
     trained: folder ?? model,
     adapter: folder,
     step: 0,
+    quantization: null,
     weights: { model, weights: null, adapter: folder },
   };
 }

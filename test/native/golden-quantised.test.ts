@@ -57,9 +57,8 @@ describe.each(CASES)('%s in %s', (name, quantization) => {
   });
 
   test("greedy decoding is transformers'", async () => {
-    const all = readJson<{ model: string; form: string; prompt: number[]; ids: number[] }[]>(
-      'quantised/greedy.json',
-    );
+    const all =
+      readJson<{ model: string; form: string; prompt: number[]; ids: number[] }[]>('quantised/greedy.json');
     const cases = all.filter(({ model, form }) => model === name && form === quantization);
     expect(cases).toHaveLength(4);
     await withModel(name, quantization, async (model) => {

@@ -25,7 +25,7 @@ function load(changes: object = {}, tensor: object = {}): Parameters<NativeEngin
   const { spec } = files;
   const { files: opened, tensors } = files.weights;
   const weights = { files: opened, tensors: [{ ...tensors[0]!, ...tensor }, ...tensors.slice(1)] };
-  return { spec, weights, dtype: 'float32', job: 1, ...changes };
+  return { spec, weights, dtype: 'float32', quantization: null, job: 1, ...changes };
 }
 
 const lora = (changes: object = {}): Parameters<NativeEngine['createPolicy']>[0] => ({
