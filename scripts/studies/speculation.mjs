@@ -1,7 +1,7 @@
 /**
  * What lossless speculation would gain: how many tokens a pass of decoding would make if it proposed what followed the
- * same tokens before, in the completion's own text or in those of its group. A proposal is accepted while it equals the
- * token that was drawn, so nothing is decoded here.
+ * same tokens before, in the completion's own text or in those of its group, and how many rows a pass would compute for
+ * it. A proposal is accepted while it equals the token that was drawn, so nothing is decoded here.
  *
  *   node scripts/studies/speculation.mjs RUN [--tokens 3] [--draft 4] [--parts 4]
  *
@@ -41,13 +41,13 @@ class Seen {
   }
 }
 
-/** Passes that a group of texts ({ids, begin}, of which [0, begin) is the prompt) takes. */
+/** Passes that a group of texts ({ids, begin}, of which [0, begin) is the prompt) takes, and the rows of all. */
 function passesOf(texts, { tokens, draft, shares }) {
   const all = new Seen(tokens);
   const own = new Map(texts.map((text) => [text, new Seen(tokens)]));
   const made = new Map(texts.map((text) => [text, text.begin]));
   for (const text of texts) own.get(text).add(text, 0, text.begin);
-  let passes = 0;
+  let [passes, rows] = [0, 0];
   for (let live = texts; live.length > 0; live = live.filter((text) => made.get(text) < text.ids.length)) {
     const before = new Map(made);
     for (const text of live) {
@@ -58,13 +58,14 @@ function passesOf(texts, { tokens, draft, shares }) {
       while (right < known && found.text.ids[found.at + right] === text.ids[from + right]) right++;
       made.set(text, Math.min(text.ids.length, from + right + 1));
       passes++;
+      rows += 1 + known;
     }
     for (const text of live) {
       own.get(text).add(text, before.get(text), made.get(text));
       all.add(text, before.get(text), made.get(text));
     }
   }
-  return passes;
+  return { passes, rows };
 }
 
 const { positionals, values } = scriptArguments(import.meta.url, {
@@ -99,7 +100,7 @@ function groupsOf(completions) {
 const tables = completionTables(run);
 const rows = [];
 for (let part = 0; part < parts; part++) {
-  const sums = { tokens: 0, count: 0, own: 0, group: 0 };
+  const sums = { tokens: 0, count: 0, own: [0, 0], group: [0, 0] };
   const from = Math.floor((part * tables.length) / parts);
   const to = Math.floor(((part + 1) * tables.length) / parts);
   for (const table of tables.slice(from, to)) {
@@ -107,15 +108,23 @@ for (let part = 0; part < parts; part++) {
       const texts = completions.map(textOf).filter(({ ids, begin }) => ids.length > begin);
       for (const { ids, begin } of texts) sums.tokens += ids.length - begin;
       sums.count += texts.length;
-      sums.own += passesOf(texts, { tokens, draft, shares: false });
-      sums.group += passesOf(texts, { tokens, draft, shares: true });
+      for (const [kind, shares] of [
+        ['own', false],
+        ['group', true],
+      ]) {
+        const { passes, rows } = passesOf(texts, { tokens, draft, shares });
+        sums[kind][0] += passes;
+        sums[kind][1] += rows;
+      }
     }
   }
   rows.push({
     tables: `${from + 1} to ${to}`,
     'mean tokens': (sums.tokens / sums.count).toFixed(1),
-    'tokens a pass, own text': (sums.tokens / sums.own).toFixed(3),
-    'own text and group': (sums.tokens / sums.group).toFixed(3),
+    'tokens a pass, own text': (sums.tokens / sums.own[0]).toFixed(3),
+    'its rows': (sums.own[1] / sums.own[0]).toFixed(2),
+    'own text and group': (sums.tokens / sums.group[0]).toFixed(3),
+    rows: (sums.group[1] / sums.group[0]).toFixed(2),
   });
 }
 console.table(rows);
