@@ -1,4 +1,5 @@
 /** How far a plan is from what is available, in words. */
+import { maximum } from '../base/statistics';
 import { gigabytes } from '../base/text';
 import { fits } from './advice';
 import type { PlanDevice } from './devices';
@@ -18,7 +19,7 @@ export function marginOf(memory: MemoryPlan, { freeBytes }: Pick<PlanDevice, 'fr
   const spare = freeBytes - peakBytes;
   if (!fits(memory, freeBytes)) {
     const cache = [kv, evaluationKv].map((one) => (one?.slots === 0 ? one.slotBytes - one.budgetBytes : 0));
-    return { grade: 'short', bytes: Math.max(-spare, ...cache) };
+    return { grade: 'short', bytes: maximum([-spare, ...cache]) };
   }
   return { grade: spare < TIGHT_SHARE * peakBytes ? 'tight' : 'roomy', bytes: spare };
 }
