@@ -1,5 +1,6 @@
 // Weights in 4 and 8 bits: as bitsandbytes quantises and dequantises them, and in models.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <cmath>

@@ -19,7 +19,7 @@ const given = (more: Given = {}) => ({
   quantization: 'int8' as const,
   beta: 0.1,
   learningRate: 1e-3,
-  maxSteps: 2,
+  maxSteps: 3,
   promptsPerStep: 4,
   maxCompletionLength: 64,
   evalMaxNewTokens: 64,
@@ -40,11 +40,10 @@ beforeAll(async () => {
 
 test('sampler, trainer and reference compute with the same weights', () => {
   expect(events).toContainEqual(expect.objectContaining({ type: 'loaded', quantization: 'int8' }));
-  const [first, second] = metricsOf(run.out);
-  expect(Math.abs(first!.kl!)).toBeLessThan(1e-9);
-  expect(second!.kl!).toBeGreaterThan(1e-9);
-  for (const step of [first!, second!])
-    expect(step['sampling/sampling_logp_difference/max']).toBeLessThan(1e-4);
+  const steps = metricsOf(run.out);
+  expect(Math.abs(steps[0]!.kl!)).toBeLessThan(1e-9);
+  expect(steps[2]!.kl!).toBeGreaterThan(1e-9);
+  for (const step of steps) expect(step['sampling/sampling_logp_difference/max']).toBeLessThan(1e-4);
 });
 
 test('the base, and the file of the adapter, are those of any run', () => {
@@ -56,28 +55,26 @@ test('the base, and the file of the adapter, are those of any run', () => {
 });
 
 test('a run goes on over the same base, and a fork may change it', async () => {
-  const going = train({ quantization: null, maxSteps: 3 }, { resume: run.out });
+  const going = train({ quantization: null, maxSteps: 4 }, { resume: run.out });
   await expect(going).rejects.toThrow(/quantization/);
   const fork = { run: run.out, at: 1 };
   const changed = await train({ quantization: null }, { fork, out: join(root, 'fork') });
   await changed.result();
-  expect(metricsOf(join(root, 'fork'))).toHaveLength(2);
+  expect(metricsOf(join(root, 'fork'))).toHaveLength(3);
 });
 
 test('who asks the run, or evaluates it, has its base', async () => {
   const ask = async (of: string, quantization?: null) => {
     await using model = await openModel(of, { device: 'cpu', quantization });
     const messages = [{ role: 'user' as const, content: '3+4 mod 10?' }];
-    return (await model.chat(messages, { temperature: 0, maxNewTokens: 24, weights: 'base' })).result();
+    return await model.chat(messages, { temperature: 0, maxNewTokens: 24, weights: 'base' }).result();
   };
   expect((await ask(run.out)).logprobs).not.toEqual((await ask(run.out, null)).logprobs);
   const out = join(root, 'evaluated');
   const { code, stderr } = await acoer('eval', '--run', run.out, '--problems', '4', '--out', out);
   expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
-  const files = readdirSync(out).filter((name) => name.endsWith('.json') || name.endsWith('.jsonl'));
-  expect(files.some((name) => readFileSync(join(out, name), 'utf8').includes('"quantization":"int8"'))).toBe(
-    true,
-  );
+  const records = readdirSync(out).map((name) => readFileSync(join(out, name), 'utf8'));
+  expect(records.filter((text) => /"quantization": ?"int8"/.test(text))).toHaveLength(3);
 });
 
 test('nf4 is refused for rows that are no whole blocks, with exit code 2', async () => {

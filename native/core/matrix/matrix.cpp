@@ -289,9 +289,14 @@ void Matrix::rowsInto(const at::Tensor& rows_NI, const at::Tensor& ids_N) const 
 
 void Matrix::copyRow(int64_t id, void* out) const {
   if (form_ == Form::kPanels) return copyPanelRow(memory_, id, out);
-  const at::Tensor row_I =
-      isQuantised() ? dequantisedRows(*quantised_, id, 1, type_)[0] : memory_[id];
-  std::memcpy(out, row_I.const_data_ptr(), row_I.nbytes());
+  const auto bytes = static_cast<size_t>(inputs_) * c10::elementSize(type_);
+  if (isQuantised()) {
+    const at::Tensor row_I = dequantisedRows(*quantised_, id, 1, type_);
+    std::memcpy(out, row_I.const_data_ptr(), bytes);
+    return;
+  }
+  const auto* from = static_cast<const char*>(memory_.const_data_ptr());
+  std::memcpy(out, from + static_cast<size_t>(id) * bytes, bytes);
 }
 
 at::Tensor weightGradient(const at::Tensor& dy_TO, const at::Tensor& x_TI) {

@@ -93,7 +93,7 @@ class Matrix {
   void copyRow(int64_t id, void* out) const;
 
  private:
-  // bf16 on a CPU, plain neither in memory nor in products.
+  // In panels, in memory or on the way into a product: bf16 on a CPU.
   bool multipliesPanels() const;
   void quantisedForward(const at::Tensor& y_TO, const at::Tensor& x_TI, double scale,
                         bool add) const;

@@ -74,7 +74,8 @@ float quantiseGroup(const float* scales, float mean, int64_t count, uint8_t* cod
   for (int64_t i = 0; i < count; ++i) {
     const float value = std::clamp(values[static_cast<size_t>(i)] * inverse, -1.0f, 1.0f);
     const float place = (value + 1.0f) * 0.5f * static_cast<float>(kPlaces - 1) + 0.5f;
-    codes[i] = codesOfPlaces()[static_cast<uint16_t>(place)];
+    // Not a number where a zero meets the inverse of a denormal magnitude.
+    codes[i] = codesOfPlaces()[place > 0 ? static_cast<uint16_t>(place) : 0];
   }
   return magnitude;
 }
@@ -149,7 +150,8 @@ void quantiseInt8(const Quantised& q, size_t index, const at::Tensor& w_OI) {
   auto* const scales = q.scales.data_ptr<float>() + firstRow;
   forEachRow(w_OI, [&](int64_t row, const float* x) {
     scales[row] = magnitudeOf(x, inputs);
-    const float inverse = 127.0f / scales[row];
+    // In Python a number over a tensor is the tensor's reciprocal times the number.
+    const float inverse = 1.0f / scales[row] * 127.0f;
     for (int64_t i = 0; i < inputs; ++i) {
       const float code = std::nearbyint(x[i] * inverse);
       // Of a row of zeros it is NaN.

@@ -44,56 +44,6 @@ ACOER_INLINE void turnBlock(const Bf16* in, Bf16* out) {
 }
 #undef ACOER_PICK
 
-// The lanes of `a` that have the bit kBit change places with those of `b` that do not.
-template <int kBit, int... kLane>
-ACOER_INLINE void exchangeLanes(Vec<uint32_t>& a, Vec<uint32_t>& b,
-                                std::integer_sequence<int, kLane...>) {
-  constexpr int kW = kLanes<uint32_t>;
-#ifdef __clang__
-  const Vec<uint32_t> low =
-      __builtin_shufflevector(a, b, (kLane & kBit ? kLane - kBit + kW : kLane)...);
-  b = __builtin_shufflevector(a, b, (kLane & kBit ? kLane + kW : kLane + kBit)...);
-#else
-  const Vec<uint32_t> low =
-      __builtin_shuffle(a, b, Vec<uint32_t>{(kLane & kBit ? kLane - kBit + kW : kLane)...});
-  b = __builtin_shuffle(a, b, Vec<uint32_t>{(kLane & kBit ? kLane + kW : kLane + kBit)...});
-#endif
-  a = low;
-}
-
-// Transposes as many rows as a vector has lanes.
-template <int kBit = kLanes<uint32_t> / 2>
-ACOER_INLINE void transposeLanes(Vec<uint32_t> (&rows)[kLanes<uint32_t>]) {
-  if constexpr (kBit > 0) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kLanes<uint32_t>; ++r) {
-      if ((r & kBit) != 0) continue;
-      exchangeLanes<kBit>(rows[r], rows[r | kBit],
-                          std::make_integer_sequence<int, kLanes<uint32_t>>{});
-    }
-    transposeLanes<kBit / 2>(rows);
-  }
-}
-
-// in: 16 pairs of columns of 16 rows, kBlockPairs pairs apart; out: as a panel holds them.
-ACOER_INLINE void panelOfRows(const Bf16* in, Bf16* out) {
-  constexpr int kW = kLanes<uint32_t>;
-  for (int64_t r = 0; r < kPanelRows; r += kW) {
-    for (int64_t i = 0; i < kPanelRows; i += kW) {
-      Vec<uint32_t> rows[kW];
-#pragma GCC unroll 16
-      for (int k = 0; k < kW; ++k) {
-        __builtin_memcpy(&rows[k], in + (r + k) * 2 * kBlockPairs + 2 * i, sizeof(rows[k]));
-      }
-      transposeLanes(rows);
-#pragma GCC unroll 16
-      for (int k = 0; k < kW; ++k) {
-        __builtin_memcpy(out + (i + k) * kPanelLine + 2 * r, &rows[k], sizeof(rows[k]));
-      }
-    }
-  }
-}
-
 // Panels [first, last) of a quantised W, pairs [pair, pair + pairs) of its columns.
 inline void panelsOfQuantised(const ProductArgs& args, int64_t first, int64_t last, int64_t pair,
                               int64_t pairs, Bf16* rows, Bf16* out) {

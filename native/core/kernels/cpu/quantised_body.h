@@ -1,13 +1,15 @@
-// Part of a set of kernels: rows of quantised weights (quantised.h).
+// Part of a set of kernels: rows of quantised weights (quantised.h), and panels of them.
 
-// The magnitude of block `block` of row `row`. A product of two floats is exact in double: no
-// compiler can join it with the addition.
+// The magnitude of block `block` of row `row`. The product is rounded before it is added to: what
+// the assembler might do with its bits keeps compilers from joining the two.
 inline float nf4Magnitude(const QuantisedWeight& w, const Nf4Part& part, int64_t row,
                           int64_t block) {
   const int64_t blocks = w.inputs / kNf4Block;
   const int64_t group = part.firstGroup + ((row - part.firstRow) * blocks + block) / kNf4Group;
-  const double scaled = double{w.map[w.scales[row * blocks + block]]} * w.groups[group];
-  return static_cast<float>(scaled) + part.offset;
+  const float scaled = w.map[w.scales[row * blocks + block]] * w.groups[group];
+  auto bits = __builtin_bit_cast(uint32_t, scaled);
+  asm("" : "+r"(bits));
+  return __builtin_bit_cast(float, bits) + part.offset;
 }
 
 inline const Nf4Part& nf4PartOf(const QuantisedWeight& w, int64_t row) {
@@ -92,5 +94,55 @@ void dequantise(const QuantisedWeight& w, int64_t row, int64_t first, int64_t co
     dequantiseNf4(w, row, first, count, out);
   } else {
     dequantiseInt8(w, row, first, count, out);
+  }
+}
+
+// The lanes of `a` that have the bit kBit change places with those of `b` that do not.
+template <int kBit, int... kLane>
+ACOER_INLINE void exchangeLanes(Vec<uint32_t>& a, Vec<uint32_t>& b,
+                                std::integer_sequence<int, kLane...>) {
+  constexpr int kW = kLanes<uint32_t>;
+#ifdef __clang__
+  const Vec<uint32_t> low =
+      __builtin_shufflevector(a, b, (kLane & kBit ? kLane - kBit + kW : kLane)...);
+  b = __builtin_shufflevector(a, b, (kLane & kBit ? kLane + kW : kLane + kBit)...);
+#else
+  const Vec<uint32_t> low =
+      __builtin_shuffle(a, b, Vec<uint32_t>{(kLane & kBit ? kLane - kBit + kW : kLane)...});
+  b = __builtin_shuffle(a, b, Vec<uint32_t>{(kLane & kBit ? kLane + kW : kLane + kBit)...});
+#endif
+  a = low;
+}
+
+// Transposes as many rows as a vector has lanes.
+template <int kBit = kLanes<uint32_t> / 2>
+ACOER_INLINE void transposeLanes(Vec<uint32_t> (&rows)[kLanes<uint32_t>]) {
+  if constexpr (kBit > 0) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kLanes<uint32_t>; ++r) {
+      if ((r & kBit) != 0) continue;
+      exchangeLanes<kBit>(rows[r], rows[r | kBit],
+                          std::make_integer_sequence<int, kLanes<uint32_t>>{});
+    }
+    transposeLanes<kBit / 2>(rows);
+  }
+}
+
+// in: 16 pairs of columns of 16 rows, kBlockPairs pairs apart; out: as a panel holds them.
+ACOER_INLINE void panelOfRows(const Bf16* in, Bf16* out) {
+  constexpr int kW = kLanes<uint32_t>;
+  for (int64_t r = 0; r < kPanelRows; r += kW) {
+    for (int64_t i = 0; i < kPanelRows; i += kW) {
+      Vec<uint32_t> rows[kW];
+#pragma GCC unroll 16
+      for (int k = 0; k < kW; ++k) {
+        __builtin_memcpy(&rows[k], in + (r + k) * 2 * kBlockPairs + 2 * i, sizeof(rows[k]));
+      }
+      transposeLanes(rows);
+#pragma GCC unroll 16
+      for (int k = 0; k < kW; ++k) {
+        __builtin_memcpy(out + (i + k) * kPanelLine + 2 * r, &rows[k], sizeof(rows[k]));
+      }
+    }
   }
 }
