@@ -179,15 +179,15 @@ ACOER_TEST(kernel_check_finds_bugs_of_dropout) {
   expectFound(at::kBFloat16, KernelFamily::kDropout, {150, 151, 152});
 }
 
-// Not 68, which reads what is not used, nor 67, which needs another number of rows.
+// Not 68 and 69, which read what is not used, nor 67, which needs another number of rows.
 ACOER_TEST(kernel_check_finds_bugs_of_quantised_products) {
   const auto find = [](at::ScalarType dtype, Quantization quantization,
                        const std::vector<int>& bugs) {
     expectFound(dtype, KernelFamily::kQuantised, bugs, quantization);
   };
-  find(at::kFloat, Quantization::kNf4, {60, 61, 62, 63, 66, 69, 70, 72});
+  find(at::kFloat, Quantization::kNf4, {60, 61, 62, 63, 66, 70, 72});
   find(at::kBFloat16, Quantization::kNf4, {61, 62, 63, 64, 70});
-  find(at::kFloat, Quantization::kInt8, {65, 66, 69, 70, 71, 72});
+  find(at::kFloat, Quantization::kInt8, {65, 66, 70, 71, 72});
 }
 
 // A model that is not quantised starts none of them.

@@ -80,8 +80,8 @@ float quantiseGroup(const float* scales, float mean, int64_t count, uint8_t* cod
   return magnitude;
 }
 
-// Non-negative floats are ordered as their bits are, and the largest of whole numbers is found in
-// vectors.
+// Non-negative floats are ordered as their bits are, infinity and NaN above all, and the largest of
+// whole numbers is found in vectors.
 float magnitudeOf(const float* x, int64_t count) {
   uint32_t most = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -89,6 +89,8 @@ float magnitudeOf(const float* x, int64_t count) {
   }
   return std::bit_cast<float>(most);
 }
+
+bool areFinite(const at::Tensor& magnitudes) { return magnitudes.isfinite().all().item<bool>(); }
 
 // A number in the middle of two codes takes the lower one.
 void quantiseBlock(const float* x, float magnitude, const std::array<float, 15>& middles,
@@ -119,7 +121,7 @@ void forEachRow(const at::Tensor& w_OI, const Visit& visit) {
   });
 }
 
-void quantiseNf4(Quantised& q, size_t index, const at::Tensor& w_OI) {
+bool quantiseNf4(Quantised& q, size_t index, const at::Tensor& w_OI) {
   static const std::array<float, 15> middles = middlesOf(nf4Table());
   kernels::Nf4Part& part = q.parts[index];
   const int64_t inputs = w_OI.size(1), blocks = inputs / kNf4Block;
@@ -133,6 +135,7 @@ void quantiseNf4(Quantised& q, size_t index, const at::Tensor& w_OI) {
                     codes + (row * inputs + b * kNf4Block) / 2);
     }
   });
+  if (!areFinite(magnitudes)) return false;
   const OneThread oneThread;
   part.offset = magnitudes.mean().item<float>();
   auto* const scales = q.scales.data_ptr<uint8_t>() + part.firstRow * blocks;
@@ -142,9 +145,10 @@ void quantiseNf4(Quantised& q, size_t index, const at::Tensor& w_OI) {
         quantiseGroup(magnitude + first, part.offset,
                       std::min(kNf4Group, magnitudes.numel() - first), scales + first);
   }
+  return true;
 }
 
-void quantiseInt8(const Quantised& q, size_t index, const at::Tensor& w_OI) {
+bool quantiseInt8(const Quantised& q, size_t index, const at::Tensor& w_OI) {
   const int64_t firstRow = q.parts[index].firstRow, inputs = w_OI.size(1);
   auto* const codes = q.codes.data_ptr<int8_t>() + firstRow * inputs;
   auto* const scales = q.scales.data_ptr<float>() + firstRow;
@@ -158,6 +162,7 @@ void quantiseInt8(const Quantised& q, size_t index, const at::Tensor& w_OI) {
       codes[row * inputs + i] = std::abs(code) <= 127 ? static_cast<int8_t>(code) : int8_t{0};
     }
   });
+  return areFinite(q.scales.narrow(0, firstRow, w_OI.size(0)));
 }
 
 }  // namespace
@@ -245,12 +250,9 @@ Quantised allocateQuantised(Quantization kind, const std::vector<int64_t>& partR
   return q;
 }
 
-void quantisePart(Quantised& q, size_t index, const at::Tensor& part_OI) {
-  if (q.kind == Quantization::kNf4) {
-    quantiseNf4(q, index, part_OI);
-  } else {
-    quantiseInt8(q, index, part_OI);
-  }
+bool quantisePart(Quantised& q, size_t index, const at::Tensor& part_OI) {
+  return q.kind == Quantization::kNf4 ? quantiseNf4(q, index, part_OI)
+                                      : quantiseInt8(q, index, part_OI);
 }
 
 at::Tensor dequantisedByTensorOperations(const Quantised& q, int64_t first, int64_t rows) {

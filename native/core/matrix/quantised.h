@@ -55,8 +55,9 @@ const std::array<float, 256>& dynamicMap();
 // are no whole blocks.
 Quantised allocateQuantised(Quantization kind, const std::vector<int64_t>& partRows,
                             int64_t inputs);
-// Fills part `index` from its weights, which are finite, on a CPU.
-void quantisePart(Quantised& quantised, size_t index, const at::Tensor& part_OI);
+// Fills part `index` from its weights, on a CPU. Whether all of them are finite; otherwise the part
+// is of no use.
+bool quantisePart(Quantised& quantised, size_t index, const at::Tensor& part_OI);
 
 // Rows [first, first + rows) in fp32, or rounded to bf16; fp64 holds what fp32 does.
 at::Tensor dequantisedRows(const Quantised& quantised, int64_t first, int64_t rows,

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -264,6 +265,19 @@ class WeightLoader {
     return matrix;
   }
 
+  // For the largest part, all the time: freed between the parts, its memory would be cut up by what
+  // stays.
+  const at::Tensor& partRoom() {
+    if (partRoom_.defined()) return partRoom_;
+    int64_t numbers = 0;
+    for (const LayerTensor& tensor : layerTensors(model_.spec)) {
+      for (const LayerTensor::Part& part : tensor.parts) {
+        numbers = std::max(numbers, part.rows * tensor.columns);
+      }
+    }
+    return partRoom_ = empty({numbers});
+  }
+
   Matrix loadQuantised(const at::Tensor& shape) {
     const Parts& parts = partsOf(shape);
     std::vector<int64_t> rows;
@@ -271,13 +285,12 @@ class WeightLoader {
     Quantised quantised = allocateQuantised(options_.quantization, rows, shape.size(1));
     preferHugePages(quantised.codes);
     for (size_t i = 0; i < parts.size(); ++i) {
-      const at::Tensor part = empty({parts[i].rows, shape.size(1)});
+      const at::Tensor part =
+          partRoom().narrow(0, 0, parts[i].rows * shape.size(1)).view({parts[i].rows, -1});
       read(parts[i].name, part);
-      if (!part.isfinite().all().item<bool>()) {
-        fail(ErrorCode::kBadFile, parts[i].name,
-             " has numbers that are not finite, which cannot be quantised");
-      }
-      quantisePart(quantised, i, part);
+      if (quantisePart(quantised, i, part)) continue;
+      fail(ErrorCode::kBadFile, parts[i].name,
+           " has numbers that are not finite, which cannot be quantised");
     }
     return Matrix(quantised.to(model_.device), model_.dtype, scratch_);
   }
@@ -288,6 +301,7 @@ class WeightLoader {
   const Cancel& cancel_;
   std::map<const at::TensorImpl*, Parts> partsOf_;
   std::shared_ptr<QuantisedScratch> scratch_ = std::make_shared<QuantisedScratch>();
+  at::Tensor partRoom_;
 };
 
 }  // namespace

@@ -75,7 +75,7 @@ KernelTime attention(const Timer& timer, int64_t length) {
                                        .pagesPerRow = 1,
                                        .pagePositions = static_cast<int32_t>(length),
                                        .scale = 0.0883883F};
-        timer.kernels.launch(cuda::attentionKernel(true, kHeadDim, kGroup),
+        timer.kernels.launch(cuda::attentionKernel(true, false, kHeadDim, kGroup),
                              {split, uint32_t{kKvHeads}, uint32_t{kRows}}, args, timer.stream);
         if (splits == 1) return;
         const cuda::CombineArgs rest{

@@ -50,14 +50,16 @@ template <class T, int kStride>
 ACOER_INLINE float quantizeHead(T* row, int64_t width, int8_t* codes) {
   using A = Acc<T>;
   using C = ExpConstants<A>;
-  using Ints = Vec<typename C::Int>;
   const auto exact = static_cast<float>(largestOf(row, width) / 127);
   const float scale = exact < kLeastScale ? kLeastScale : exact;
   forEachPart<A>(width, [&](int64_t i, int64_t left) __attribute__((always_inline)) {
     // The sum's unit is 1: its mantissa ends with the code.
     const Vec<A> shifted = loadPart(row + i, left) / static_cast<A>(scale) + C::kMagic;
-    const auto all = __builtin_convertvector((Ints)shifted, typename NarrowOf<int8_t, A>::type);
-    for (int64_t c = 0; c < kLanes<A> && c < left; ++c) codes[(i + c) * kStride] = all[c];
+    typename C::Int bits[kLanes<A>];
+    __builtin_memcpy(bits, &shifted, sizeof(bits));
+    for (int64_t c = 0; c < kLanes<A> && c < left; ++c) {
+      codes[(i + c) * kStride] = static_cast<int8_t>(bits[c]);
+    }
     storePart(row + i, (shifted - C::kMagic) * static_cast<A>(scale), left);
   });
   return scale;

@@ -43,14 +43,16 @@ ACOER_INLINE Vec<float> load(const Bf16* p) {
   __builtin_memcpy(&bits, p, sizeof(bits));
   return (Vec<float>)(__builtin_convertvector(bits, Vec<uint32_t>) << 16);
 }
-// As many elements of any type as Vec<A> has.
+// As many elements of any type as Vec<A> has. Of a loop over a vector's elements GCC makes the
+// instructions that widen bytes; __builtin_convertvector takes them one by one.
 template <class A, class C>
 ACOER_INLINE Vec<A> loadAs(const C* p) {
   if constexpr (std::is_same_v<C, int8_t>) {
-    typename NarrowOf<int8_t, A>::type codes;
-    __builtin_memcpy(&codes, p, sizeof(codes));
-    const auto wide = __builtin_convertvector(codes, typename NarrowOf<int32_t, A>::type);
-    return __builtin_convertvector(wide, Vec<A>);
+    int32_t lanes[kLanes<A>];
+    for (int c = 0; c < kLanes<A>; ++c) lanes[c] = p[c];
+    typename NarrowOf<int32_t, A>::type codes;
+    __builtin_memcpy(&codes, lanes, sizeof(codes));
+    return __builtin_convertvector(codes, Vec<A>);
   } else if constexpr (std::is_arithmetic_v<C> && !std::is_same_v<C, A>) {
     typename NarrowOf<C, A>::type narrow;
     __builtin_memcpy(&narrow, p, sizeof(narrow));
