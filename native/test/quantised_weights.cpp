@@ -1,7 +1,7 @@
 // Weights in 4 and 8 bits: as bitsandbytes quantises and dequantises them, and in models.
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 
 #include <cmath>
 #include <cstdio>
@@ -239,8 +239,10 @@ ACOER_TEST(quantised_models_refuse) {
   {
     const TensorFile file(named);
     const auto four = loaded(model->spec, file.table, at::kFloat, Quantization::kNf4);
-    ACOER_CHECK_THROWS(createPolicy(four, {.kind = PolicyOptions::Kind::kFull}),
-                       ErrorCode::kBadArgument, "quantised cannot be trained");
+    PolicyOptions full;
+    full.kind = PolicyOptions::Kind::kFull;
+    ACOER_CHECK_THROWS(createPolicy(four, full), ErrorCode::kBadArgument,
+                       "quantised cannot be trained");
     ACOER_CHECK_THROWS(four->weights.layers[0].down_DF.plain(), ErrorCode::kInternal, "quantised");
   }
   for (auto& [name, tensor] : named) {

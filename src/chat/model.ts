@@ -135,10 +135,11 @@ export class ChatModel implements AsyncDisposable {
     needOptions(options, 'openModel', OPEN_OPTIONS);
     const { device, threads, dtype, adapters = {}, ...rest } = options;
     const { signal } = options;
-    const { model: name, weights, quantization } = openingOf(
-      typeof of === 'string' ? [of] : of,
-      options.quantization,
-    );
+    const {
+      model: name,
+      weights,
+      quantization,
+    } = openingOf(typeof of === 'string' ? [of] : of, options.quantization);
     const bases = [...weights.map(({ folder }) => folder), ...Object.values(adapters)].flatMap(
       (folder) => baseModelOf(folder) ?? [],
     );
