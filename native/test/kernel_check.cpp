@@ -179,14 +179,15 @@ ACOER_TEST(kernel_check_finds_bugs_of_dropout) {
   expectFound(at::kBFloat16, KernelFamily::kDropout, {150, 151, 152});
 }
 
-// Not 68 and 69, which read what is not used, nor 67, which needs another number of rows.
+// Not 68 and 69, which read what is not used, 67, which needs another number of rows, nor 64, whose
+// weights are not rounded to bf16: that is within the bound. The emulator's tests find it.
 ACOER_TEST(kernel_check_finds_bugs_of_quantised_products) {
   const auto find = [](at::ScalarType dtype, Quantization quantization,
                        const std::vector<int>& bugs) {
     expectFound(dtype, KernelFamily::kQuantised, bugs, quantization);
   };
   find(at::kFloat, Quantization::kNf4, {60, 61, 62, 63, 66, 70, 72});
-  find(at::kBFloat16, Quantization::kNf4, {61, 62, 63, 64, 70});
+  find(at::kBFloat16, Quantization::kNf4, {61, 62, 63, 70});
   find(at::kFloat, Quantization::kInt8, {65, 66, 70, 71, 72});
 }
 
