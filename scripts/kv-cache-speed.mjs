@@ -16,6 +16,7 @@ import weights from '../dist/bench/random-weights.js';
 import acoer from '../dist/index.js';
 import shapes from '../dist/plan/shapes.js';
 import { scriptArguments } from './lib/arguments.mjs';
+import { spread } from './lib/spread.mjs';
 
 const { values } = scriptArguments(import.meta.url, {
   options: {
@@ -68,13 +69,6 @@ async function stepMs(kvCacheDtype) {
   };
 }
 
-const quantile = (sorted, share) => sorted[Math.round(share * (sorted.length - 1))];
-const spread = (numbers) => {
-  const sorted = [...numbers].sort((a, b) => a - b);
-  const [low, median, high] = [0.25, 0.5, 0.75].map((share) => quantile(sorted, share).toFixed(1));
-  return `${median} [${low} ${high}]`;
-};
-
 const found = { auto: [], int8: [] };
 for (let round = -1; round < rounds; round++) {
   for (const kvCacheDtype of Object.keys(found)) {
@@ -83,16 +77,14 @@ for (let round = -1; round < rounds; round++) {
   }
 }
 for (const [kvCacheDtype, all] of Object.entries(found)) {
-  const of = (name) => spread(all.map((one) => one[name]));
+  const of = (name) =>
+    spread(
+      all.map((one) => one[name]),
+      1,
+    );
   console.log(`${kvCacheDtype}: processor ${of('processor')} ms a step, clock ${of('clock')} ms`);
 }
 const ratios = found.auto.map((auto, i) => found.int8[i].processor / auto.processor);
-const [low, median, high] = [0.25, 0.5, 0.75].map((share) =>
-  quantile(
-    [...ratios].sort((a, b) => a - b),
-    share,
-  ).toFixed(2),
-);
-console.log(`int8 / auto by pairs, processor: ${median} [${low} ${high}]`);
+console.log(`int8 / auto by pairs, processor: ${spread(ratios, 2)}`);
 await engine.dispose();
 if (folder !== null) rmSync(folder, { recursive: true });

@@ -12,6 +12,7 @@
  */
 import acoer from '../dist/index.js';
 import { scriptArguments } from './lib/arguments.mjs';
+import { spread } from './lib/spread.mjs';
 
 const { values } = scriptArguments(import.meta.url, {
   options: {
@@ -74,13 +75,6 @@ async function passMs(model) {
   await policy.dispose();
   return ms;
 }
-
-const quantile = (numbers, share) =>
-  [...numbers].sort((a, b) => a - b)[Math.round(share * (numbers.length - 1))];
-const spread = (numbers, digits) => {
-  const [low, median, high] = [0.25, 0.5, 0.75].map((share) => quantile(numbers, share).toFixed(digits));
-  return `${median} [${low} ${high}]`;
-};
 
 async function compare() {
   const forms = ['bfloat16', 'nf4', 'int8'];

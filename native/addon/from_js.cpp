@@ -28,7 +28,8 @@ constexpr std::array<Named<at::ScalarType>, 3> kDtypes{
     {{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}, {"float64", at::kDouble}}};
 
 constexpr std::array<Named<Quantization>, 2> kQuantizations{
-    {{"nf4", Quantization::kNf4}, {"int8", Quantization::kInt8}}};
+    {{quantizationName(Quantization::kNf4), Quantization::kNf4},
+     {quantizationName(Quantization::kInt8), Quantization::kInt8}}};
 
 constexpr std::array<Named<PolicyOptions::Kind>, 2> kKinds{
     {{"lora", PolicyOptions::Kind::kLora}, {"full", PolicyOptions::Kind::kFull}}};

@@ -40,10 +40,9 @@ Napi::Object record(Napi::Env env, std::initializer_list<std::pair<const char*, 
 }  // namespace
 
 Napi::Value toJs(Napi::Env env, const ModelFacts& facts) {
-  const bool nf4 = facts.quantization == Quantization::kNf4;
   const Field quantization = facts.quantization == Quantization::kNone
                                  ? Field(env.Null())
-                                 : Field(std::string(nf4 ? "nf4" : "int8"));
+                                 : Field(std::string(quantizationName(facts.quantization)));
   return record(env, {{"model", facts.model},
                       {"dtype", dtypeName(facts.dtype)},
                       {"quantization", quantization},

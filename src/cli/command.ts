@@ -1,7 +1,7 @@
 /** What a file of `src/cli` exports to be an `acoer` command, and options that several commands share. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Dtype, Quantization } from '../engine/binding';
-import { type DeviceName, KV_CACHE_DTYPES } from '../engine/types';
+import { type DeviceName, KV_CACHE_DTYPES, QUANTIZATIONS } from '../engine/types';
 import { badUsage } from '../base/errors';
 
 export interface CommandModule {
@@ -67,11 +67,15 @@ export function addModelOptions(command: Command): Command {
 
 const DTYPES: readonly Dtype[] = ['float32', 'bfloat16', 'float64'];
 
-const quantization = (text: string): Quantization | null => {
-  if (text === 'none') return null;
-  if (text === 'nf4' || text === 'int8') return text;
-  throw new InvalidArgumentError('It must be nf4, int8 or none.');
-};
+const quantizationOption = (): Option =>
+  new Option('--quantization <form>', 'base weights in fewer bits: nf4, int8 or none').argParser(
+    (text: string): Quantization | null => {
+      if (text === 'none') return null;
+      const form = QUANTIZATIONS.find((one) => one === text);
+      if (form !== undefined) return form;
+      throw new InvalidArgumentError('It must be nf4, int8 or none.');
+    },
+  );
 
 /** `--device` and `--threads`, for every command that computes. */
 export function addDeviceOptions(command: Command): Command {
@@ -86,7 +90,7 @@ export function addEngineOptions(command: Command): Command {
     .addOption(
       new Option('--dtype <dtype>', "number type to compute in (default: the model's own)").choices(DTYPES),
     )
-    .option('--quantization <form>', 'base weights in fewer bits: nf4, int8 or none', quantization);
+    .addOption(quantizationOption());
 }
 
 /** What commands that decode keep keys and values in. */
@@ -103,6 +107,6 @@ export function addEngineSettings(command: Command): Command {
   return command
     .option('--device <device>', 'auto, cpu, cuda or cuda:N')
     .addOption(new Option('--dtype <dtype>', 'type of the base weights').choices(DTYPES))
-    .option('--quantization <form>', 'base weights in fewer bits: nf4, int8 or none', quantization)
+    .addOption(quantizationOption())
     .option('--threads <n>', 'CPU threads (default: all cores)', integer(1, 4096));
 }

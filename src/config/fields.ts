@@ -3,7 +3,7 @@
  * TRL's or common practice where the paper is silent. Names are TRL's in camelCase where TRL has the setting.
  */
 import { z } from 'zod';
-import { KV_CACHE_DTYPES, TARGET_MODULES, type TargetModule } from '../engine/types';
+import { KV_CACHE_DTYPES, QUANTIZATIONS, TARGET_MODULES, type TargetModule } from '../engine/types';
 import { CORRECTION_MODES } from '../losses/corrections';
 import { findLoss, listLosses } from '../losses/registry';
 import { guardFields } from './guard-fields';
@@ -321,7 +321,7 @@ const runFields = {
   dtype: orNull(z.enum(['float32', 'bfloat16', 'float64'])).describe(
     "Type of the base weights; null: the model's own (float32 for the tiny model).",
   ),
-  quantization: orNull(z.enum(['nf4', 'int8'])).describe(
+  quantization: orNull(z.enum(QUANTIZATIONS)).describe(
     "Keeps the linear weights of the base's layers in fewer bits and trains a LoRA over them: nf4 (4.13 bits a weight, QLoRA's, with double quantisation) or int8 (8 bits, a scale per row). They are quantised when the model is loaded, and sampler and trainer compute with the same ones. null: they are in `dtype`, as embedding, head and norms always are.",
   ),
 };

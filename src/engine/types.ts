@@ -189,6 +189,7 @@ export interface GenerateRequest {
   policy?: Policy | null;
 }
 
+export const QUANTIZATIONS = ['nf4', 'int8'] as const satisfies readonly Quantization[];
 export const KV_CACHE_DTYPES = ['auto', 'int8'] as const satisfies readonly KvCacheDtype[];
 
 /** Default for the number of sequences decoded together. */

@@ -1,6 +1,7 @@
 /** Which settings to change, and to what, so that a run fits. */
 import type { Config } from '../config';
-import { fitsNf4, type ModelShape, type Quantization } from './cost';
+import type { Quantization } from '../engine/types';
+import { fitsNf4, type ModelShape } from './cost';
 import type { MemoryPlan } from './memory';
 
 export interface Change {
@@ -29,7 +30,7 @@ export const QUANTISATION_PRICE =
 /** int8 first, which rounds less. */
 export const quantised =
   (shape: ModelShape) =>
-  ({ full, quantization }: Pick<Config, 'full' | 'quantization'>): Quantization => {
+  ({ full, quantization }: Pick<Config, 'full' | 'quantization'>): Quantization | null => {
     if (full || quantization === 'nf4') return null;
     if (quantization === null) return 'int8';
     return fitsNf4(shape) ? 'nf4' : null;

@@ -9,8 +9,10 @@ import type { NativeModelSpec } from '../engine/binding';
 import {
   TARGET_MODULES,
   type Dtype,
+  type KvCacheDtype,
   type LoraMatrix,
   type MachineCeilings as Ceilings,
+  type Quantization,
   type TargetModule,
 } from '../engine/types';
 
@@ -27,12 +29,6 @@ export interface Work {
 export type DeviceKind = 'cpu' | 'cuda';
 
 export const BYTES_PER_ELEMENT = { float64: 8, float32: 4, bfloat16: 2 } as const;
-
-/** What the base's linear layers are kept in; null: in the model's type, as embedding, head, norms and biases are. */
-export type Quantization = 'nf4' | 'int8' | null;
-
-/** Number type of the KV cache; auto: the model's. */
-export type KvCacheDtype = 'auto' | 'int8';
 
 /** Widths of a layer's activations: the residual stream, the MLP, queries, keys (or values), and q|k|v. */
 export function widths(shape: ModelShape) {
@@ -67,7 +63,7 @@ const NF4_GROUP = 256;
 function linearBytes(
   [inputs, outputs]: readonly [number, number],
   bytesPerElement: number,
-  quantization: Quantization,
+  quantization: Quantization | null,
 ): number {
   const weights = inputs * outputs;
   if (quantization === null) return weights * bytesPerElement;
@@ -86,7 +82,7 @@ export const fitsNf4 = (shape: ModelShape): boolean =>
 export const layerMatrixBytes = (
   shape: ModelShape,
   bytesPerElement: number,
-  quantization: Quantization = null,
+  quantization: Quantization | null = null,
 ): number =>
   shape.numLayers * sum(linearSizes(shape).map((sizes) => linearBytes(sizes, bytesPerElement, quantization)));
 
@@ -118,7 +114,7 @@ export function parameterCount(shape: ModelShape): number {
 export const baseBytes = (
   shape: ModelShape,
   bytesPerElement: number,
-  quantization: Quantization = null,
+  quantization: Quantization | null = null,
 ): number =>
   layerMatrixBytes(shape, bytesPerElement, quantization) +
   (parameterCount(shape) - layerMatrixParameters(shape)) * bytesPerElement;
@@ -148,7 +144,7 @@ export const loraParameters = (shape: ModelShape, rank: number): number =>
 export function decodeWeightBytes(
   shape: ModelShape,
   bytesPerElement: number,
-  quantization: Quantization = null,
+  quantization: Quantization | null = null,
 ): number {
   const others = embeddingParameters(shape) + vectorParameters(shape);
   return layerMatrixBytes(shape, bytesPerElement, quantization) + others * bytesPerElement;
@@ -184,7 +180,7 @@ export function decodeStepWork(
   options: {
     bytesPerElement: number;
     loraRank?: number | null;
-    quantization?: Quantization;
+    quantization?: Quantization | null;
     kvCacheDtype?: KvCacheDtype;
   },
 ): Work {
@@ -208,7 +204,7 @@ export function prefillWork(
   shape: ModelShape,
   promptTokens: number,
   bytesPerElement: number,
-  quantization: Quantization = null,
+  quantization: Quantization | null = null,
 ): Work {
   return {
     flops:
@@ -246,7 +242,7 @@ const passPairs = (sequences: readonly TrainSequence[]): number =>
 
 export interface PassOptions {
   bytesPerElement: number;
-  quantization?: Quantization;
+  quantization?: Quantization | null;
   /** null: all weights are trained. */
   loraRank: number | null;
 }

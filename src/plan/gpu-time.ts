@@ -4,6 +4,7 @@
  * and the cost of a launch are assumptions that no card has confirmed; `scripts/gpu-check measure` measures them all.
  */
 import { sum } from '../base/statistics';
+import type { KvCacheDtype, Quantization } from '../engine/types';
 import {
   embeddingParameters,
   kvBytesPerToken,
@@ -14,10 +15,8 @@ import {
   prefillWork,
   widths,
   type Ceilings,
-  type KvCacheDtype,
   type ModelShape,
   type PassOptions,
-  type Quantization,
   type TrainSequence,
   type Work,
 } from './cost';
@@ -124,7 +123,11 @@ function instructionsPerWeight(rows: number): number {
 }
 
 /** Dequantising all layers' matrices once: codes are read, the type that products take is written. */
-const dequantisedBytes = (shape: ModelShape, bytesPerElement: number, quantization: Quantization): number =>
+const dequantisedBytes = (
+  shape: ModelShape,
+  bytesPerElement: number,
+  quantization: Quantization | null,
+): number =>
   quantization === null
     ? 0
     : layerMatrixBytes(shape, bytesPerElement, quantization) + layerMatrixBytes(shape, bytesPerElement);

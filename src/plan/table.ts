@@ -1,6 +1,6 @@
 /** One configuration on several models, cards and number types of the base. */
 import type { Config } from '../config';
-import type { Quantization } from './cost';
+import type { Quantization } from '../engine/types';
 import { namedDevice } from './devices';
 import { marginOf, type Margin } from './margin';
 import { plannedModel } from './model-shape';
@@ -23,7 +23,7 @@ export interface PlanTableCell {
 }
 
 export interface PlanTable {
-  rows: { model: string; quantization: Quantization; dtype: string; cells: PlanTableCell[] }[];
+  rows: { model: string; quantization: Quantization | null; dtype: string; cells: PlanTableCell[] }[];
 }
 
 async function cellOf(
@@ -52,7 +52,7 @@ export async function planTable(
   given: Pick<PlanInput, 'promptTokens' | 'lengths' | 'ranks'>,
   signal?: AbortSignal,
 ): Promise<PlanTable> {
-  const types: Quantization[] = config.full ? [null] : [null, 'int8', 'nf4'];
+  const types: (Quantization | null)[] = config.full ? [null] : [null, 'int8', 'nf4'];
   const rows: PlanTable['rows'] = [];
   for (const name of models) {
     const model = await plannedModel(name);

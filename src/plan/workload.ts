@@ -1,15 +1,7 @@
 /** What a configuration demands of the engine, in tokens and sequences, on any device. */
 import { servedBy, type Config } from '../config';
-import { DEFAULT_SLOTS } from '../engine/types';
-import {
-  adaptedEverywhere,
-  pairParameters,
-  parameterCount,
-  type Adapted,
-  type KvCacheDtype,
-  type ModelShape,
-  type Quantization,
-} from './cost';
+import { DEFAULT_SLOTS, type KvCacheDtype, type Quantization } from '../engine/types';
+import { adaptedEverywhere, pairParameters, parameterCount, type Adapted, type ModelShape } from './cost';
 import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
 import { groupsPerBatch, updatesPerBatch } from '../base/batches';
 import { maximum, sum } from '../base/statistics';
@@ -28,7 +20,7 @@ export interface TrainingWork {
   loraDropout: number;
   targetModules: Config['targetModules'];
   /** What the base's linear layers are kept in. */
-  quantization: Quantization;
+  quantization: Quantization | null;
   /** What the adapter to be trained further adapts; null: `targetModules` in every layer. */
   adapted: readonly Adapted[] | null;
 }

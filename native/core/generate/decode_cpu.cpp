@@ -56,11 +56,6 @@ kernels::AttentionArgs<T, C> narrowed(kernels::AttentionArgs<T, C> args, int64_t
   return args;
 }
 
-// Null in a cache without scales.
-float* scalesOf(const at::Tensor& scales_SJL) {
-  return scales_SJL.defined() ? scales_SJL.data_ptr<float>() : nullptr;
-}
-
 // What each row shares, of one layer; empty if none shares anything.
 template <class C>
 std::vector<kernels::SharedPositions<C>> sharedOfLayer(const KvCache* const* shared_N, int64_t rows,

@@ -20,7 +20,6 @@ uint32_t size(int64_t n) { return static_cast<uint32_t>(n); }
 const int32_t* int32s(const at::Tensor& t) { return t.const_data_ptr<int32_t>(); }
 
 const void* dataOrNull(const at::Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
-float* scalesOf(const at::Tensor& t) { return t.defined() ? t.data_ptr<float>() : nullptr; }
 
 class GpuDecodeOps final : public DecodeOps {
  public:
@@ -154,14 +153,7 @@ class GpuDecodeOps final : public DecodeOps {
   void multiply(const Matrix& w, const at::Tensor& x_NI, const at::Tensor& y_NO,
                 const Into& into) const override {
     if (w.isQuantised()) return DecodeOps::multiply(w, x_NI, y_NO, into);
-    at::Tensor y = y_NO;
-    if (startFrom(y_NO, into)) {
-      y.addmm_(x_NI, w.plain().t());
-    } else if (y.scalar_type() == x_NI.scalar_type()) {
-      at::mm_out(y, x_NI, w.plain().t());
-    } else {
-      at::mm_out(y, x_NI, w.plain().t(), y.scalar_type());
-    }
+    libraryProductInto(y_NO, x_NI, w.plain().t(), startFrom(y_NO, into), into.scale);
   }
 
   void reserve(int64_t rows, int64_t splits) override {

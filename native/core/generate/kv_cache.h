@@ -74,4 +74,9 @@ class KvCache {
   std::array<std::vector<at::Tensor>, kParts> parts_;  // of each layer
 };
 
+// Where scales begin; null in a cache without.
+inline float* scalesOf(const at::Tensor& scales_SJL) {
+  return scales_SJL.defined() ? scales_SJL.data_ptr<float>() : nullptr;
+}
+
 }  // namespace acoer

@@ -17,6 +17,8 @@ using cuda::KernelId;
 // and some would gain with more. No card has confirmed it.
 constexpr int64_t kMostRowsFromCodes = 32;
 
+static_assert(cuda::kNf4Block == kNf4Block && cuda::kNf4Group == kNf4Group);
+
 int32_t size(int64_t n) { return static_cast<int32_t>(n); }
 
 LaunchSize grid(int x, int y) { return {static_cast<uint32_t>(x), static_cast<uint32_t>(y), 1}; }
@@ -65,17 +67,6 @@ at::Tensor dequantised(const GpuKernels& kernels, const Quantised& q, QuantisedS
   return w_OI;
 }
 
-// Libtorch's operations also where kernels are emulated: those are what a graph records.
-void multiplyInto(at::Tensor y, const at::Tensor& x, const at::Tensor& w, bool add, double scale) {
-  if (add || scale != 1) {
-    at::addmm_out(y, y, x, w, add ? 1 : 0, scale);
-  } else if (y.scalar_type() == x.scalar_type()) {
-    at::mm_out(y, x, w);
-  } else {
-    at::mm_out(y, x, w, y.scalar_type());
-  }
-}
-
 }  // namespace
 
 void QuantisedScratch::add(const Quantised& q) {
@@ -108,8 +99,6 @@ bool fitsGpuKernels(const Quantised& q, at::ScalarType type) {
          q.parts.size() <= cuda::kMostNf4Parts;
 }
 
-int64_t mostRowsFromCodes() { return kMostRowsFromCodes; }
-
 void gpuForwardInto(const GpuKernels& kernels, const Quantised& q, QuantisedScratch& scratch,
                     const at::Tensor& y_TO, const at::Tensor& x_TI, const Into& into) {
   if (fitsProduct(y_TO, x_TI)) {
@@ -117,13 +106,13 @@ void gpuForwardInto(const GpuKernels& kernels, const Quantised& q, QuantisedScra
                                  into);
   }
   const at::Tensor w_OI = dequantised(kernels, q, scratch, x_TI.scalar_type());
-  multiplyInto(y_TO, x_TI, w_OI.t(), startFrom(y_TO, into), into.scale);
+  libraryProductInto(y_TO, x_TI, w_OI.t(), startFrom(y_TO, into), into.scale);
 }
 
 void gpuBackwardInto(const GpuKernels& kernels, const Quantised& q, QuantisedScratch& scratch,
                      const at::Tensor& dx_TI, const at::Tensor& dy_TO, const Into& into) {
   const at::Tensor w_OI = dequantised(kernels, q, scratch, dy_TO.scalar_type());
-  multiplyInto(dx_TI, dy_TO, w_OI, into.add, into.scale);
+  libraryProductInto(dx_TI, dy_TO, w_OI, into.add, into.scale);
 }
 
 void startDequantise(const GpuKernels& kernels, const Quantised& q, const at::Tensor& tables,

@@ -35,8 +35,6 @@ class QuantisedScratch {
 
 // Whether the kernels take this matrix for rows of `type`.
 bool fitsGpuKernels(const Quantised& quantised, at::ScalarType type);
-// Up to so many rows are multiplied straight from the codes.
-int64_t mostRowsFromCodes();
 
 // Matrix::forwardInto() and backwardInto(); W as `type` holds it.
 void gpuForwardInto(const GpuKernels& kernels, const Quantised& quantised,

@@ -69,10 +69,7 @@ kernels::ProductArgs productArgs(const at::Tensor& x, const kernels::QuantisedWe
 
 // y = x W^T in fp32 for bf16 x and W.
 void widenedForward(at::Tensor y_TO, const at::Tensor& x_TI, const at::Tensor& w_OI) {
-  if (!x_TI.is_cpu()) {
-    at::mm_out(y_TO, x_TI, w_OI.t(), at::kFloat);
-    return;
-  }
+  if (!x_TI.is_cpu()) return libraryProductInto(y_TO, x_TI, w_OI.t(), false, 1);
   const at::Tensor wide_TI = x_TI.to(at::kFloat);
   for (int64_t first = 0; first < w_OI.size(0); first += kWidenedRows) {
     const int64_t rows = std::min(kWidenedRows, w_OI.size(0) - first);
@@ -96,12 +93,7 @@ at::Tensor transposedProduct(const at::Tensor& a_TR, const at::Tensor& b_TC) {
 void multiplyPlain(at::Tensor y, const at::Tensor& x, const at::Tensor& w_OI, bool transposed,
                    double scale, bool add) {
   if (isSmallMatrix(w_OI, x)) return smallProductInto(y, x, w_OI, transposed, scale, add);
-  const at::Tensor w = transposed ? w_OI.t() : w_OI;
-  if (add || scale != 1) {
-    at::addmm_out(y, y, x, w, add ? 1 : 0, scale);
-  } else {
-    at::mm_out(y, x, w);
-  }
+  libraryProductInto(y, x, transposed ? w_OI.t() : w_OI, add, scale);
 }
 
 }  // namespace
@@ -111,6 +103,17 @@ bool startFrom(const at::Tensor& y_TO, const Into& into) {
   at::Tensor y = y_TO;
   y.copy_(into.bias_O.expand_as(y));
   return true;
+}
+
+void libraryProductInto(at::Tensor y, const at::Tensor& x, const at::Tensor& w, bool add,
+                        double scale) {
+  if (add || scale != 1) {
+    at::addmm_out(y, y, x, w, add ? 1 : 0, scale);
+  } else if (y.scalar_type() == x.scalar_type()) {
+    at::mm_out(y, x, w);
+  } else {
+    at::mm_out(y, x, w, y.scalar_type());
+  }
 }
 
 Matrix::Matrix(at::Tensor w_OI)

@@ -24,6 +24,10 @@ struct Into {
 };
 // Fills the rows of y with the bias, if there is one. Whether the product is to be added to y.
 bool startFrom(const at::Tensor& y_TO, const Into& into);
+// y (+)= scale x W by the library, also where GPU kernels are emulated on a CPU: it is what a CUDA
+// graph records. y may be fp32 although x and W are bf16, if it is neither scaled nor added to.
+void libraryProductInto(at::Tensor y, const at::Tensor& x, const at::Tensor& w, bool add,
+                        double scale);
 
 // W [O, I]. Copies share its memory.
 class Matrix {

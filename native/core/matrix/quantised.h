@@ -21,6 +21,10 @@
 namespace acoer {
 
 enum class Quantization { kNone, kNf4, kInt8 };
+// As settings and kernels spell it.
+constexpr const char* quantizationName(Quantization kind) {
+  return kind == Quantization::kNf4 ? "nf4" : "int8";
+}
 
 constexpr int64_t kNf4Block = kernels::kNf4Block;  // weights that share a scale
 constexpr int64_t kNf4Group = kernels::kNf4Group;  // scales that share a magnitude

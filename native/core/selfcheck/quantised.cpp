@@ -28,7 +28,7 @@ Quantised randomQuantised(Figures& figures, const std::vector<int64_t>& partRows
 
 void checkMatrix(Figures& figures, const std::vector<int64_t>& partRows, int64_t inputs) {
   const Quantised q = randomQuantised(figures, partRows, inputs);
-  const std::string kind = q.kind == Quantization::kNf4 ? "nf4" : "int8";
+  const std::string kind = quantizationName(q.kind);
   const GpuKernels& kernels = figures.kernels();
   const at::Tensor exact_OI = dequantisedRows(q, 0, q.outputs(), figures.dtype());
   QuantisedScratch scratch;
