@@ -2,14 +2,15 @@
 import { existsSync } from 'node:fs';
 import { z } from 'zod';
 import { badInput } from '../base/errors';
-import { type Quantization, QUANTIZATIONS } from '../engine/types';
+import { configSchema } from '../config';
+import type { Quantization } from '../engine/types';
 import { checked, type RunDirectory } from '../run';
 import { baseModelOf } from './base-model';
 
 const SETTINGS = z.looseObject({
   model: z.string(),
   full: z.boolean().default(false),
-  quantization: z.enum(QUANTIZATIONS).nullable().default(null),
+  quantization: configSchema.shape.quantization,
 });
 
 export interface TrainedModel {
