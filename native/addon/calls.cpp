@@ -111,6 +111,7 @@ Request generate(const Info& info, const Fields& fields) {
   args.options.maxSlots = fields.integer("maxSlots");
   args.options.kvBytes = fields.integer("kvBytes");
   args.options.kvCacheDtype = readKvCacheDtype(fields, "kvCacheDtype");
+  args.options.numSpeculativeTokens = fields.integer("numSpeculativeTokens");
   if (fields.has("completeGroups")) {
     const std::vector<int32_t> complete = fields.int32s("completeGroups");
     args.options.completeGroups.assign(complete.begin(), complete.end());

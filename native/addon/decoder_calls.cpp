@@ -122,6 +122,7 @@ Napi::Value EngineWrap::openDecoder(const Info& info) {
     args.options.maxSlots = fields.integer("maxSlots");
     args.options.kvBytes = fields.integer("kvBytes");
     args.options.kvCacheDtype = readKvCacheDtype(fields, "kvCacheDtype");
+    args.options.numSpeculativeTokens = fields.integer("numSpeculativeTokens");
     if (!info[1].IsFunction()) fail(ErrorCode::kBadArgument, "onEvent must be a function");
     const int64_t job = fields.count("job");
     args.inbox = std::make_shared<Inbox>();

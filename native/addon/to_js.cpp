@@ -133,6 +133,8 @@ Napi::Value toJs(Napi::Env env, const GenerateStats& stats) {
                       {"keptTokens", stats.keptTokens},
                       {"newTokens", stats.newTokens},
                       {"decodeSteps", stats.decodeSteps},
+                      {"proposedTokens", stats.proposedTokens},
+                      {"acceptedTokens", stats.acceptedTokens},
                       {"peakSlots", stats.peakSlots},
                       {"prefillMs", stats.prefillMs},
                       {"decodeMs", stats.decodeMs},

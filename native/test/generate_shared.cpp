@@ -9,7 +9,6 @@
 #include "generate/kv_cache.h"
 #include "generate_support.h"
 #include "kernels/cpu/sets.h"
-#include "model/weights.h"
 #include "ops/rope.h"
 
 namespace acoer::check {
@@ -183,21 +182,9 @@ void checkAgainstAlone(const Model& model, const std::vector<GenerateRequest>& r
   }
 }
 
-// A model all of whose products are our own, so that rows do not depend on each other.
-std::shared_ptr<Model> modelOf(at::ScalarType dtype) {
-  const auto model = randomModel(tinySpec(), at::kCPU, dtype, 41);
-  if (dtype == at::kBFloat16) {
-    changeWeights(
-        model->spec, model->weights,
-        [](const Matrix& w) { return Matrix::ofModel(w.plain(), at::kCPU); },
-        [](const at::Tensor& vector) { return vector; });
-  }
-  return model;
-}
-
 ACOER_TEST(generate_shared_prompts_do_not_show) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
-    const auto model = modelOf(dtype);
+    const auto model = tinyModel(dtype, 41);
     const auto adapter = strongAdapter(model, 42), other = strongAdapter(model, 43);
     std::vector<const Policy*> policies{adapter.get(), nullptr, other.get()};
     std::shared_ptr<Policy> full;  // not in bf16, which trains adapters only

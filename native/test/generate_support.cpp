@@ -8,6 +8,7 @@
 #include <random>
 
 #include "emulated_gpu.h"
+#include "model/weights.h"
 #include "ops/ops.h"
 #include "train/layer.h"
 
@@ -60,6 +61,17 @@ ModelSpec tinySpec() {
   spec.ropeTheta = 1e4;
   spec.tieWordEmbeddings = true;
   return spec;
+}
+
+std::shared_ptr<Model> tinyModel(at::ScalarType dtype, uint64_t seed) {
+  const auto model = randomModel(tinySpec(), at::kCPU, dtype, seed);
+  if (dtype == at::kBFloat16) {
+    changeWeights(
+        model->spec, model->weights,
+        [](const Matrix& w) { return Matrix::ofModel(w.plain(), at::kCPU); },
+        [](const at::Tensor& vector) { return vector; });
+  }
+  return model;
 }
 
 void makeStrong(Policy& adapter, uint64_t seed) {

@@ -31,6 +31,8 @@ void checkSame(const GeneratedSequence& a, const GeneratedSequence& b, double bo
 // The shape of the embedded tiny model: hidden 96, 3 layers, 4 heads over 2, head_dim 32,
 // vocabulary 64.
 ModelSpec tinySpec();
+// A random one on a CPU, all of whose products are our own: rows do not depend on each other.
+std::shared_ptr<Model> tinyModel(at::ScalarType dtype, uint64_t seed);
 // Gives an adapter's B numbers that change the output clearly.
 void makeStrong(Policy& adapter, uint64_t seed);
 // A LoRA policy whose A and B are large enough to change the output clearly.

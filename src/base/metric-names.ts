@@ -22,6 +22,7 @@ const COUNT = 'count';
 const NATS = 'nats per token';
 const CORRECTED = '`importanceSamplingCorrection`';
 const IN_FLIGHT = '`groupsInFlight`';
+const SPECULATION = '`numSpeculativeTokens` above 0';
 const CLIPPING = 'all loss types except `cispo`, `sapo` and `vespo`';
 const EVALUATED = 'steps with an evaluation (`evalSteps`)';
 const HELD_OUT = 'evaluations of `acoer sft` (`evalExamples`)';
@@ -136,6 +137,12 @@ export const METRIC_GROUPS = {
       IN_FLIGHT,
     ),
     'sampling/staleness/max': own('updates', 'Largest of these ages; at most `maxStaleness`.', IN_FLIGHT),
+    'sampling/speculation/proposed': own(
+      TOKENS,
+      'Tokens of the batch that a step of decoding computed beside the one before them, because they followed the same tokens before.',
+      SPECULATION,
+    ),
+    'sampling/speculation/accepted': own(TOKENS, 'Of those, the ones that were drawn.', SPECULATION),
     'sampling/retries': own(
       COUNT,
       'Requests that the sampler had to make again.',

@@ -77,6 +77,8 @@ export interface BenchResult {
   phases: Partial<Record<'rollout' | 'train' | 'step', PhaseResult>>;
   /** Seconds of individual parts of a step. */
   parts: Partial<Record<'prefill' | 'decode' | 'optimizer', Spread>>;
+  /** Tokens that speculation proposed in all repeats, and those of them that were drawn; null: none were. */
+  speculation: { proposed: number; accepted: number } | null;
   /** FLOPs per second, recomputed ones left out, over the matmul rate; null without a training pass. */
   matmulUtilization: number | null;
   /** Difference of a token's log-prob between trainer and sampler; null unless both ran. */
@@ -94,6 +96,8 @@ const NOTHING_MEASURED = {
   optimizer: 0,
   maxLogprobGap: NaN,
   meanLogprobGap: NaN,
+  proposed: 0,
+  accepted: 0,
   fallback: null as string | null,
 };
 type Repeat = typeof NOTHING_MEASURED & {
@@ -120,6 +124,8 @@ async function oneRepeat(options: BenchOptions, policy: Policy): Promise<Repeat>
     repeat.rollout = seconds;
     repeat.prefill = generated.stats.prefillMs / 1000;
     repeat.decode = generated.stats.decodeMs / 1000;
+    repeat.proposed = generated.stats.proposedTokens;
+    repeat.accepted = generated.stats.acceptedTokens;
     repeat.fallback = generated.stats.fallback;
     samples = samplesOf(model, workload, generated);
   }
@@ -210,6 +216,13 @@ function partsOf(bench: BenchName, repeats: readonly Repeat[]): BenchResult['par
   };
 }
 
+function speculationOf(repeats: readonly Repeat[]): BenchResult['speculation'] {
+  const proposed = repeats.reduce((sum, repeat) => sum + repeat.proposed, 0);
+  return proposed === 0
+    ? null
+    : { proposed, accepted: repeats.reduce((sum, repeat) => sum + repeat.accepted, 0) };
+}
+
 async function resultOf(
   options: BenchOptions,
   policy: Policy,
@@ -240,6 +253,7 @@ async function resultOf(
     ceilings,
     phases,
     parts: partsOf(bench, repeats),
+    speculation: speculationOf(repeats),
     matmulUtilization:
       phases.train === undefined
         ? null

@@ -20,6 +20,7 @@ export interface Workload {
   microBatchTokens: number;
   loraRank: number;
   kvCacheDtype: KvCacheDtype;
+  numSpeculativeTokens: number;
   seed: number;
 }
 
@@ -53,7 +54,8 @@ export function rollout(
     stopIds: new Int32Array(),
     policy,
   }));
-  return model.generate(requests, { ...options, maxSlots: slots(load), kvCacheDtype: load.kvCacheDtype });
+  const { kvCacheDtype, numSpeculativeTokens } = load;
+  return model.generate(requests, { ...options, maxSlots: slots(load), kvCacheDtype, numSpeculativeTokens });
 }
 
 /** Sequences decoded together. */

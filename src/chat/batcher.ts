@@ -12,7 +12,7 @@ import type {
 
 export interface BatcherOptions extends Pick<
   DecoderOptions,
-  'positions' | 'maxSlots' | 'kvBytes' | 'kvCacheDtype' | 'keepBytes'
+  'positions' | 'maxSlots' | 'kvBytes' | 'kvCacheDtype' | 'numSpeculativeTokens' | 'keepBytes'
 > {
   /** After so long without a request the decoder is closed, and the engine free for other calls. Infinity: never. */
   idleMs: number;

@@ -46,6 +46,8 @@ export interface OpenModelOptions extends ModelFetchOptions {
   maxSlots?: number;
   /** What keys and values are kept in. Default auto: the model's type. */
   kvCacheDtype?: KvCacheDtype;
+  /** Most tokens that a step computes beside an answer's last one, as in `generate`; answers stay the same. Default 0. */
+  numSpeculativeTokens?: number;
   /** Bytes for the caches of what has been answered, which the next turn of a conversation continues. Default: a tenth of the free memory. */
   keepBytes?: number;
   /** The engine is free for others after so long without a question. Default 5,000. */
@@ -76,7 +78,7 @@ export interface AnswerStream extends AsyncIterable<Omit<Piece, 'sample'>> {
 
 const OPEN_OPTIONS: OptionNames<OpenModelOptions> = {
   ...{ device: true, threads: true, dtype: true, quantization: true, adapters: true },
-  ...{ maxModelLen: true, maxSlots: true, kvCacheDtype: true },
+  ...{ maxModelLen: true, maxSlots: true, kvCacheDtype: true, numSpeculativeTokens: true },
   ...{ keepBytes: true, idleMs: true, signal: true, onProgress: true, onNotice: true },
 };
 const ASKING_OPTIONS: OptionNames<AskingOptions> = {
@@ -113,12 +115,14 @@ export class ChatModel implements AsyncDisposable {
     readonly tokenizer: Tokenizer,
     /** As `resolveModel` names it. */
     readonly modelName: string,
-    { maxModelLen, maxSlots = DEFAULT_SLOTS, kvCacheDtype, keepBytes, idleMs = IDLE_MS }: OpenModelOptions,
+    { maxModelLen, maxSlots = DEFAULT_SLOTS, keepBytes, idleMs = IDLE_MS, ...decoding }: OpenModelOptions,
   ) {
     this.maxModelLen = maxModelLen ?? Math.min(model.info.maxPositions, DEFAULT_MODEL_LENGTH);
     this.maxSlots = maxSlots;
     const kept = keepBytes ?? Math.floor(KEPT_SHARE * engine.deviceInfo.freeBytes);
-    const options = { positions: this.maxModelLen, maxSlots, kvCacheDtype, keepBytes: kept, idleMs };
+    const { kvCacheDtype, numSpeculativeTokens } = decoding;
+    const limits = { positions: this.maxModelLen, maxSlots, keepBytes: kept, idleMs };
+    const options = { ...limits, kvCacheDtype, numSpeculativeTokens };
     this.batcher = new Batcher(model, () => [...this.loaded], options);
     this.named.set(BASE, { name: BASE, folder: null, policy: Promise.resolve(null) });
   }

@@ -8,7 +8,13 @@ import { BENCHES, runBench, SHAPES, writeRandomWeights } from '../bench';
 import type { BenchName, BenchResult, ShapeName, Workload } from '../bench';
 import { badUsage } from '../base/errors';
 import { gigabytes, percent } from '../base/text';
-import { addEngineOptions, type EngineFlags, integer, kvCacheDtypeOption } from './command';
+import {
+  addEngineOptions,
+  type EngineFlags,
+  integer,
+  kvCacheDtypeOption,
+  numSpeculativeTokensOption,
+} from './command';
 import { interruptible } from './interrupt';
 import { withModel } from './session';
 import { formatTable } from './table';
@@ -45,6 +51,7 @@ function workloadOf(flags: BenchFlags, parameters: number, device: string): Work
     microBatchTokens: flags.microBatchTokens,
     loraRank: flags.loraRank,
     kvCacheDtype: flags.kvCacheDtype,
+    numSpeculativeTokens: flags.numSpeculativeTokens,
     seed: flags.seed,
   };
 }
@@ -91,6 +98,12 @@ function decodingOf({ device, decodeFallback }: BenchResult): string[] {
   ];
 }
 
+function speculationOf({ speculation }: BenchResult): string[] {
+  if (speculation === null) return [];
+  const { proposed, accepted } = speculation;
+  return [`speculation: ${percent(accepted / proposed, 0)} of ${proposed} proposed tokens were drawn`];
+}
+
 function describe(result: BenchResult): string {
   const { workload: load, device, model, ceilings, parts } = result;
   const { matmulUtilization: used, logprobGap: gap } = result;
@@ -104,6 +117,7 @@ function describe(result: BenchResult): string {
     phaseTable(result),
     '',
     ...Object.entries(parts).map(([name, seconds]) => `${name} ${withSpread(seconds)} s`),
+    ...speculationOf(result),
     ...(used === null
       ? []
       : [`training reaches ${percent(used, 0)} of the matmul rate, recomputation left out`]),
@@ -151,6 +165,7 @@ export function define(command: Command): void {
     .option('--micro-batch-tokens <n>', 'tokens per forward and backward pass', integer(1), 16_384)
     .option('--lora-rank <n>', 'rank of the adapter', integer(1, 1024), 16)
     .addOption(kvCacheDtypeOption())
+    .addOption(numSpeculativeTokensOption())
     .option('--repeats <n>', 'measured runs', integer(1, 1000), 3)
     .option('--warmup <n>', 'warm-up runs before those', integer(0, 1000), 1)
     .option('--seed <n>', 'seed of weights, prompts and samples', integer(0), 1)

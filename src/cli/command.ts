@@ -1,7 +1,7 @@
 /** What a file of `src/cli` exports to be an `acoer` command, and options that several commands share. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Dtype, Quantization } from '../engine/binding';
-import { type DeviceName, KV_CACHE_DTYPES, QUANTIZATIONS } from '../engine/types';
+import { type DeviceName, KV_CACHE_DTYPES, MOST_SPECULATIVE_TOKENS, QUANTIZATIONS } from '../engine/types';
 import { badUsage } from '../base/errors';
 
 export interface CommandModule {
@@ -101,6 +101,15 @@ export const kvCacheDtypeOption = (): Option =>
   )
     .choices(KV_CACHE_DTYPES)
     .default('auto');
+
+/** How far commands that decode speculate. */
+export const numSpeculativeTokensOption = (): Option =>
+  new Option(
+    '--num-speculative-tokens <n>',
+    `most tokens computed beside a sequence's last one, as they followed the same tokens before; results stay the same; 0: none, at most ${MOST_SPECULATIVE_TOKENS}`,
+  )
+    .argParser(integer(0, MOST_SPECULATIVE_TOKENS))
+    .default(0);
 
 /** The same as settings of a run, which has defaults of its own. */
 export function addEngineSettings(command: Command): Command {

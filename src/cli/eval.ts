@@ -4,7 +4,15 @@ import { badUsage } from '../base/errors';
 import { contaminationLines } from '../data';
 import { printableLine } from '../base/printable';
 import { amongRanks } from './among-ranks';
-import { addEngineOptions, integer, kvCacheDtypeOption, number, path, repeatable } from './command';
+import {
+  addEngineOptions,
+  integer,
+  kvCacheDtypeOption,
+  number,
+  numSpeculativeTokensOption,
+  path,
+  repeatable,
+} from './command';
 import { comparisonText } from './evaluation/comparison';
 import { compareFiles, gradeCompletions } from './evaluation/files';
 import { type EvalFlags, temperatureOf } from './evaluation/flags';
@@ -133,6 +141,7 @@ export function define(command: Command): void {
     .option('--prompt-template <text>', 'user message; {problem} is replaced by the problem')
     .option('--slots <n>', 'maximum sequences decoded together (default: 64)', integer(1))
     .addOption(kvCacheDtypeOption())
+    .addOption(numSpeculativeTokensOption())
     .option(
       '--out <folder>',
       'where to write completions and results (default: evals/<date>-<benchmarks>)',

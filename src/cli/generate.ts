@@ -18,6 +18,7 @@ import {
   integer,
   kvCacheDtypeOption,
   number,
+  numSpeculativeTokensOption,
   repeatable,
 } from './command';
 import { interruptible } from './interrupt';
@@ -29,6 +30,7 @@ import { printJsonLine, printNote } from './output';
 
 interface GenerateFlags extends ModelFlags, SamplingOptions {
   kvCacheDtype: KvCacheDtype;
+  numSpeculativeTokens: number;
   samples: number;
   maxNewTokens: number;
   seed: number;
@@ -68,7 +70,7 @@ function generator(
   write: (output: Output) => void,
 ): (prompts: Prompts, signal: AbortSignal) => Promise<void> {
   const { samples, seed, maxNewTokens, temperature, topK, topP, minP, repetitionPenalty } = flags;
-  const { kvCacheDtype } = flags;
+  const { kvCacheDtype, numSpeculativeTokens } = flags;
   const sampling = { temperature, topK, topP, minP, repetitionPenalty };
   const stops = stopIds(tokenizer, flags.stop);
   const results = new InOrder(write);
@@ -93,7 +95,7 @@ function generator(
         results.add(index * samples + sample, output);
       };
       try {
-        const settings = { sampling, stopIds: stops, kvCacheDtype, signal };
+        const settings = { sampling, stopIds: stops, kvCacheDtype, numSpeculativeTokens, signal };
         await sampler.sample(pieces.map(wanted), settings, onCompletion);
       } catch (error) {
         // onCompletion has already had the completions in flight; the caller reports the interruption.
@@ -165,6 +167,7 @@ export function define(command: Command): void {
     .option('--max-new-tokens <n>', 'maximum tokens per completion', integer(1), 512)
     .option('--seed <n>', 'seed; the same seed gives the same completions', integer(0), 42)
     .addOption(kvCacheDtypeOption())
+    .addOption(numSpeculativeTokensOption())
     .option('--top-k <n>', 'sample only from the k most likely tokens; 0: all', integer(0), 0)
     .option(
       '--top-p <p>',

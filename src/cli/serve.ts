@@ -7,7 +7,15 @@ import { readRegularFileSync } from '../base/regular-file';
 import { DEFAULT_SLOTS, type KvCacheDtype } from '../engine/types';
 import { newSecret } from '../http';
 import { DEFAULT_PORT, DEFAULT_WAITING, startServer } from '../serve';
-import { addEngineOptions, type EngineFlags, integer, kvCacheDtypeOption, path, repeatable } from './command';
+import {
+  addEngineOptions,
+  type EngineFlags,
+  integer,
+  kvCacheDtypeOption,
+  numSpeculativeTokensOption,
+  path,
+  repeatable,
+} from './command';
 import { showDownload } from './download';
 import { serving, untilAborted } from './interrupt';
 import { printNote, printText } from './output';
@@ -16,6 +24,7 @@ export interface AskedFlags extends EngineFlags {
   adapter: string[];
   maxModelLen?: number;
   kvCacheDtype: KvCacheDtype;
+  numSpeculativeTokens: number;
 }
 
 interface ServeFlags extends AskedFlags {
@@ -44,11 +53,12 @@ function adaptersOf(given: readonly string[]): Record<string, string> {
 /** Opens what the arguments name, with downloads shown. */
 export function openAsked(
   of: readonly string[],
-  { adapter, device, dtype, quantization, threads, maxModelLen, kvCacheDtype }: AskedFlags,
+  { adapter, device, dtype, quantization, threads, ...decoding }: AskedFlags,
   signal: AbortSignal,
   more: Pick<OpenModelOptions, 'maxSlots' | 'keepBytes' | 'idleMs'> = {},
 ): Promise<ChatModel> {
-  const asked = { device, dtype, quantization, threads, maxModelLen, kvCacheDtype };
+  const { maxModelLen, kvCacheDtype, numSpeculativeTokens } = decoding;
+  const asked = { device, dtype, quantization, threads, maxModelLen, kvCacheDtype, numSpeculativeTokens };
   const options = { ...asked, adapters: adaptersOf(adapter), ...more };
   return ChatModel.open(of, { ...options, ...showDownload(of[0]!, signal) });
 }
@@ -62,7 +72,8 @@ export function addAskedOptions(command: Command): Command {
       `most tokens of a prompt and its answer (default: the model's, at most ${DEFAULT_MODEL_LENGTH})`,
       integer(2),
     )
-    .addOption(kvCacheDtypeOption());
+    .addOption(kvCacheDtypeOption())
+    .addOption(numSpeculativeTokensOption());
 }
 
 const MOST_KEY_BYTES = 4096;

@@ -3,7 +3,13 @@
  * TRL's or common practice where the paper is silent. Names are TRL's in camelCase where TRL has the setting.
  */
 import { z } from 'zod';
-import { KV_CACHE_DTYPES, QUANTIZATIONS, TARGET_MODULES, type TargetModule } from '../engine/types';
+import {
+  KV_CACHE_DTYPES,
+  MOST_SPECULATIVE_TOKENS,
+  QUANTIZATIONS,
+  TARGET_MODULES,
+  type TargetModule,
+} from '../engine/types';
 import { CORRECTION_MODES } from '../losses/corrections';
 import { findLoss, listLosses } from '../losses/registry';
 import { guardFields } from './guard-fields';
@@ -116,6 +122,9 @@ const rolloutFields = {
   ),
   kvCacheDtype: oneOf(...KV_CACHE_DTYPES).describe(
     "What decoding keeps keys and values in. auto: the model's type. int8: one byte each with a scale per token and head, half of bfloat16's memory; sampler and trainer then differ by a little more (docs/kv-cache.md), which importanceSamplingCorrection weighs. vLLM's name is kv_cache_dtype.",
+  ),
+  numSpeculativeTokens: orElse(count(0).max(MOST_SPECULATIVE_TOKENS), 0).describe(
+    "Most tokens of a completion that a step of decoding computes beside its last one, because they followed the same tokens before, in its own text or its group's. They count where they are what is drawn anyway: fewer steps, the same completions (docs/speculation.md). 0: none. vLLM's name is num_speculative_tokens, of its method ngram.",
   ),
   sampler: orElse(z.union([text(), samplerEntry, vllmSampler]), 'engine').describe(
     'What samples the completions to train on: engine; {type: vllm, servers: [URL, ...]} for servers of vLLM (docs/external-sampler.md); a JavaScript file that default-exports a function which makes a sampler (docs/api.md), or {name, params}. The path is relative to the configuration file. Evaluations always sample with the engine.',

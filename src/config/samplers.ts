@@ -57,7 +57,12 @@ export const OFF_POLICY_DEFAULTS = {
   importanceSamplingClipMax: 2,
 } as const;
 
-type Settings = Record<Shaping, number> & { sampler?: unknown; full: boolean; kvCacheDtype: string };
+type Settings = Record<Shaping, number> & {
+  sampler?: unknown;
+  full: boolean;
+  kvCacheDtype: string;
+  numSpeculativeTokens: number;
+};
 /** Settings that leave tokens out, or make them less likely. */
 type Shaping = 'topK' | 'topP' | 'minP' | 'repetitionPenalty';
 
@@ -76,6 +81,10 @@ export const SERVED_FAULTS = {
     servedBy(config) === null || config.kvCacheDtype === 'auto'
       ? null
       : `is ${config.kvCacheDtype}, but servers keep their own cache: start them with --kv-cache-dtype, and leave this at auto`,
+  numSpeculativeTokens: (config: Settings) =>
+    servedBy(config) === null || config.numSpeculativeTokens === 0
+      ? null
+      : `is ${config.numSpeculativeTokens}, but servers speculate by themselves: set it there, and leave this at 0`,
   full: (config: Settings) =>
     servedBy(config) !== null && config.full
       ? 'trains all weights, but servers follow a run by LoRA adapters only; leave out full or sampler'

@@ -244,6 +244,8 @@ export interface NativeEngine {
       maxSlots: number;
       kvBytes: number;
       kvCacheDtype: KvCacheDtype;
+      /** 0: none. */
+      numSpeculativeTokens: number;
       /** Absent: every sequence is decoded to its end. */
       completeGroups?: Int32Array;
       job: number;
@@ -264,6 +266,8 @@ export interface NativeEngine {
       maxSlots: number;
       kvBytes: number;
       kvCacheDtype: KvCacheDtype;
+      /** 0: none. */
+      numSpeculativeTokens: number;
       /** For the caches of ended sequences, which later prompts may continue. */
       keepBytes: number;
       job: number;

@@ -71,6 +71,7 @@ export class NativeModel extends NativeObject implements Model {
     needOptions(given, 'generate', GENERATE_OPTIONS);
     const { maxSlots = DEFAULT_SLOTS, kvBytes = 0, kvCacheDtype = 'auto', completeGroups, ...rest } = given;
     const {
+      numSpeculativeTokens = 0,
       collect: kept = true,
       onSequence,
       onProgress,
@@ -104,6 +105,7 @@ export class NativeModel extends NativeObject implements Model {
             maxSlots,
             kvBytes,
             kvCacheDtype,
+            numSpeculativeTokens,
             job,
             progressEveryMs,
             ...(completeGroups && { completeGroups }),
@@ -128,13 +130,15 @@ export class NativeModel extends NativeObject implements Model {
       maxSlots = DEFAULT_SLOTS,
       kvBytes = 0,
       kvCacheDtype = 'auto',
+      numSpeculativeTokens = 0,
       keepBytes = 0,
       ...rest
     } = given;
     const handles = policies.map((policy) => policyHandle(policy, this));
+    const limits = { positions, maxSlots, kvBytes, keepBytes };
     return NativeDecoder.open(
       this.calls,
-      { model: this.info.model, policies: handles, positions, maxSlots, kvBytes, kvCacheDtype, keepBytes },
+      { model: this.info.model, policies: handles, ...limits, kvCacheDtype, numSpeculativeTokens },
       (request) => this.request(request),
       rest,
     );

@@ -37,6 +37,7 @@ export const GENERATE_OPTIONS: OptionNames<GenerateCallOptions> = {
   maxSlots: true,
   kvBytes: true,
   kvCacheDtype: true,
+  numSpeculativeTokens: true,
   completeGroups: true,
   collect: true,
   onSequence: true,
@@ -50,6 +51,7 @@ export const DECODER_OPTIONS: OptionNames<DecoderOptions> = {
   maxSlots: true,
   kvBytes: true,
   kvCacheDtype: true,
+  numSpeculativeTokens: true,
   keepBytes: true,
   ...CALL_OPTIONS,
 };

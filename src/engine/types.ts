@@ -77,6 +77,10 @@ export interface GenerateStats {
   keptTokens: number;
   newTokens: number;
   decodeSteps: number;
+  /** Computed beside the token before them, because they followed the same tokens before (`numSpeculativeTokens`). */
+  proposedTokens: number;
+  /** Of those, the ones that were drawn. */
+  acceptedTokens: number;
   peakSlots: number;
   prefillMs: number;
   decodeMs: number;
@@ -192,6 +196,8 @@ export interface GenerateRequest {
 export const QUANTIZATIONS = ['nf4', 'int8'] as const satisfies readonly Quantization[];
 export const KV_CACHE_DTYPES = ['auto', 'int8'] as const satisfies readonly KvCacheDtype[];
 
+/** The largest `numSpeculativeTokens`. */
+export const MOST_SPECULATIVE_TOKENS = 16;
 /** Default for the number of sequences decoded together. */
 export const DEFAULT_SLOTS = 64;
 /** Default for the time between two reports of a generation's progress, in milliseconds. */
@@ -202,6 +208,12 @@ export interface GenerateCallOptions extends CallOptions {
   kvBytes?: number;
   /** What keys and values are kept in. Default auto: the model's type. */
   kvCacheDtype?: KvCacheDtype;
+  /**
+   * Most tokens of a sequence that a step computes beside its last one, because they followed the same tokens before;
+   * vLLM's `num_speculative_tokens` with its method ngram. Fewer steps, and nothing of what is drawn changes. 0 to
+   * `MOST_SPECULATIVE_TOKENS`. Default 0: none.
+   */
+  numSpeculativeTokens?: number;
   /**
    * The call ends when, for every i, at least `completeGroups[i]` of the groups 0 to i are complete; one without
    * requests is from the start. What is unfinished then comes with the finish `partial` and the tokens so far. Default:
@@ -233,6 +245,12 @@ export interface DecoderOptions extends CallOptions {
   kvBytes?: number;
   /** What keys and values are kept in. Default auto: the model's type. */
   kvCacheDtype?: KvCacheDtype;
+  /**
+   * Most tokens of a sequence that a step computes beside its last one, because they followed the same tokens before;
+   * vLLM's `num_speculative_tokens` with its method ngram. Fewer steps, and nothing of what is drawn changes. 0 to
+   * `MOST_SPECULATIVE_TOKENS`. Default 0: none.
+   */
+  numSpeculativeTokens?: number;
   /**
    * Bytes for the keys and values of sequences that have ended, beside `kvBytes`. A request whose prompt begins like
    * one of them continues from there: the next turn of a conversation is prefilled from its new part on. Those used

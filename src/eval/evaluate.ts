@@ -75,6 +75,8 @@ export interface EvalOptions {
   kvBytes?: number;
   /** What keys and values are kept in. Default auto: the model's type. */
   kvCacheDtype?: KvCacheDtype;
+  /** Most tokens that a step computes beside an answer's last one; answers stay the same. Default 0. */
+  numSpeculativeTokens?: number;
   /** Memory ran out; for the rest of the call only this many sequences are decoded together. */
   onFewerSlots?: (slots: number) => void;
   signal?: AbortSignal;
@@ -122,7 +124,7 @@ class Evaluator {
   async window(pieces: readonly Piece[]): Promise<void> {
     const { model, tokenizer, dataset, enableThinking } = this.options;
     const promptTemplate = promptTemplateOf(this.options);
-    const { signal, kvBytes, kvCacheDtype, sampling } = this.options;
+    const { signal, kvBytes, kvCacheDtype, numSpeculativeTokens, sampling } = this.options;
     const problems = pieces.map(({ index }) => dataset.get(index));
     const indexOf = (position: number) => pieces[position]!.index;
     const prompts = await renderPrompts(tokenizer, problems, { promptTemplate, enableThinking, indexOf });
@@ -140,6 +142,7 @@ class Evaluator {
       signal,
       kvBytes,
       kvCacheDtype,
+      numSpeculativeTokens,
       onProgress: (progress: SampleProgress) => {
         if (this.tracker.report(progress)) this.tell();
       },

@@ -17,7 +17,7 @@ import { measureCompletion } from '../tokenizer';
 import { samplingSeed, type LoopState, type StepContext } from './context';
 import { nextPrompts, promptAt } from './prompts';
 import { groupsNeeded, groupsToBegin, nextBatch } from '../base/queue';
-import { following, samplingError, sampleSettings, toRollout, type SampledShare } from './rollouts';
+import { following, samplingError, sampleSettings, shareOf, toRollout, type SampledShare } from './rollouts';
 import { completionName, type InFlightGroup, type InFlightSample } from './sample';
 import { head } from './watch';
 
@@ -184,7 +184,7 @@ class Continuing {
     );
     if (this.arrived.some(({ finish }) => finish === 'cancelled'))
       throw new AcoerError('CANCELLED', 'Generation ended before the completions of a step were sampled.');
-    return { newTokens: stats.newTokens, elapsedMs: performance.now() - started };
+    return shareOf(stats, performance.now() - started);
   }
 
   private add(part: Completion): void {

@@ -11,7 +11,7 @@ import type { LoopContext } from './context';
 import type { SampledShare } from './rollouts';
 import { brevityShare, sameVerdictShare } from './same-verdict';
 import { isGraded, isTruncated, type Sample } from './sample';
-import { maximum, mean, minimum, sampleStd } from '../base/statistics';
+import { maximum, mean, minimum, sampleStd, sum } from '../base/statistics';
 import { trainerLogprobs, type UpdateResult } from './update';
 
 const share = (rollouts: readonly Rollout[], holds: (rollout: Rollout) => boolean) =>
@@ -149,6 +149,19 @@ const stalenessMetrics = ({ staleness }: GenerationBatch): KnownMetrics =>
     ? {}
     : { 'sampling/staleness/mean': staleness.mean, 'sampling/staleness/max': staleness.max };
 
+/** Summed over the ranks; nothing without speculation, or if no sampler counts it. */
+export function speculationMetrics(
+  { config }: LoopContext,
+  { shares }: Pick<GenerationBatch, 'shares'>,
+): KnownMetrics {
+  const counting = shares.filter(({ proposedTokens }) => proposedTokens !== undefined);
+  if (config.numSpeculativeTokens === 0 || counting.length === 0) return {};
+  return {
+    'sampling/speculation/proposed': sum(counting.map(({ proposedTokens = 0 }) => proposedTokens)),
+    'sampling/speculation/accepted': sum(counting.map(({ acceptedTokens = 0 }) => acceptedTokens)),
+  };
+}
+
 /** Metrics of the generated batch, NaN where there was nothing to measure; every update made from it repeats them. */
 export function generationMetrics(context: LoopContext, batch: GenerationBatch): StepMetrics {
   const rollouts = batch.groups.flatMap((group) => group.rollouts);
@@ -160,6 +173,7 @@ export function generationMetrics(context: LoopContext, batch: GenerationBatch):
     ...accuracyMetrics(batch, rollouts),
     ...groupMetrics(batch),
     ...stalenessMetrics(batch),
+    ...speculationMetrics(context, batch),
   };
   // A user's reward chooses its own names.
   const metrics: StepMetrics = known;

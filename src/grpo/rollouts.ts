@@ -14,6 +14,7 @@ import {
   type SamplePrompt,
   type SampleProgress,
   type SampleSettings,
+  type SampleStats,
 } from '../sampling';
 import type { Group, Prompt, Rollout } from '../base/types';
 import { abortable } from '../base/abortable';
@@ -31,6 +32,9 @@ export interface SampledShare {
   elapsedMs: number;
   /** Requests that the sampler had to make again; absent: it does not count them. */
   retries?: number;
+  /** Tokens that speculation proposed; absent: the sampler does not count them. */
+  proposedTokens?: number;
+  acceptedTokens?: number;
 }
 
 export interface SampledGroups {
@@ -66,15 +70,29 @@ function samplePrompts(
 }
 
 export function sampleSettings({ config, tokenizer, signal }: StepContext): SampleSettings {
-  const { temperature, topK, topP, minP, repetitionPenalty, kvBytes, kvCacheDtype } = config;
+  const { temperature, topK, topP, minP, repetitionPenalty, kvBytes, kvCacheDtype, numSpeculativeTokens } =
+    config;
   return {
     sampling: { temperature, topK, topP, minP, repetitionPenalty },
     stopIds: Int32Array.from(tokenizer.eosIds),
     kvBytes: kvBytes ?? undefined,
     kvCacheDtype,
+    numSpeculativeTokens,
     signal,
   };
 }
+
+/** What the sampler's statistics say of a rank's share; what it does not count is left out. */
+export const shareOf = (
+  { newTokens, retries, proposedTokens, acceptedTokens }: SampleStats,
+  elapsedMs: number,
+): SampledShare => ({
+  newTokens,
+  elapsedMs,
+  ...(retries !== undefined && { retries }),
+  ...(proposedTokens !== undefined && { proposedTokens }),
+  ...(acceptedTokens !== undefined && { acceptedTokens }),
+});
 
 /** Tells the watchdog and the caller of the loop how far the sampler is. */
 export const following =
@@ -207,7 +225,7 @@ async function sampleParts(
   };
   const nameOf = (part: number, sample: number) => completionName(parts[part]!.prompt, sample);
   const border = { tokenizer, vocabSize: model.info.vocabSize, nameOf };
-  const { newTokens, retries } = await sampleChecked(sampler, asked, settings, border, onCompletion).catch(
+  const stats = await sampleChecked(sampler, asked, settings, border, onCompletion).catch(
     (error: unknown) => {
       const requests = asked.map((prompt) => requestOf(prompt, settings, policy));
       const places = parts.map(({ prompt: { index, ids } }) => ({ promptIndex: index, promptIds: ids }));
@@ -221,6 +239,5 @@ async function sampleParts(
     throw new AcoerError('CANCELLED', 'Generation ended before every completion was sampled.');
   }
   const placed = all.map(({ part, rollout }) => ({ place: parts[part]!.place, rollout }));
-  const elapsedMs = performance.now() - started;
-  return { placed, newTokens, elapsedMs, ...(retries !== undefined && { retries }) };
+  return { placed, ...shareOf(stats, performance.now() - started) };
 }

@@ -83,7 +83,7 @@ const PUBLIC: Readonly<Record<string, (value: unknown) => boolean>> = {
 };
 
 /** Settings of the machine, of no use to others. */
-const OF_MACHINE = new Set(['threads', 'kvBytes', 'memoryLimitBytes', 'maxSlots']);
+const OF_MACHINE = new Set(['threads', 'kvBytes', 'memoryLimitBytes', 'maxSlots', 'numSpeculativeTokens']);
 
 const isSetting = (name: string, value: unknown): boolean => {
   if (!/^[a-z][A-Za-z0-9]*$/.test(name) || OF_MACHINE.has(name)) return false;

@@ -241,16 +241,25 @@ function isExpected(error: unknown, signal: AbortSignal | undefined): boolean {
 
 const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
 
+/** What a sampler may count, and of what. */
+const OPTIONAL_COUNTS = [
+  ['retries', 'requests'],
+  ['proposedTokens', 'tokens'],
+  ['acceptedTokens', 'tokens'],
+] as const satisfies readonly (readonly [keyof SampleStats, string])[];
+
 function checkedStats(stats: unknown): SampleStats {
-  const { newTokens, retries }: Record<string, unknown> = isRecord(stats) ? stats : {};
-  if (!isCount(newTokens)) {
+  const counts: Record<string, unknown> = isRecord(stats) ? stats : {};
+  if (!isCount(counts['newTokens'])) {
     throw failed(
       `The sampler's promise resolved to ${shownValue(stats)}, not to statistics with newTokens, the number of sampled tokens.`,
     );
   }
-  if (retries !== undefined && !isCount(retries)) {
+  for (const [name, what] of OPTIONAL_COUNTS) {
+    const count = counts[name];
+    if (count === undefined || isCount(count)) continue;
     throw failed(
-      `The sampler's statistics have ${shownValue(retries)} as retries, which must be a number of requests.`,
+      `The sampler's statistics have ${shownValue(count)} as ${name}, which must be a number of ${what}.`,
     );
   }
   return stats as SampleStats;

@@ -38,6 +38,8 @@ export interface SampleSettings extends Pick<CallOptions, 'signal'> {
   kvBytes?: number;
   /** What keys and values are kept in. Default auto. */
   kvCacheDtype?: KvCacheDtype;
+  /** Most tokens that a step computes beside a completion's last one, as in the engine's `generate`. Default 0. */
+  numSpeculativeTokens?: number;
   /**
    * For the engine's own sampler: the call ends once so many groups are complete, as in the engine's `generate`. The
    * completions that are unfinished then come with the finish "partial".
@@ -71,6 +73,10 @@ export interface SampleStats {
   newTokens: number;
   /** Requests to a server that had to be made again; absent: not counted. */
   retries?: number;
+  /** Tokens that speculation proposed; absent: not counted. After memory ran out, of the call that ended. */
+  proposedTokens?: number;
+  /** Of those, the ones that were drawn. */
+  acceptedTokens?: number;
 }
 
 /** Each completion is checked as it arrives; SAMPLER_FAILED ends the run, naming the completion and its fault. */
@@ -149,13 +155,15 @@ export class EngineSampler implements Sampler {
       const counts = measureCompletion(sequence.ids, tokenizer, thinkOpened);
       onCompletion({ prompt, sample: firstSample + place, ...sequence, text, ...counts });
     };
-    const { signal, kvBytes, kvCacheDtype, completeGroups, onProgress: report } = settings;
+    const { signal, kvBytes, kvCacheDtype, numSpeculativeTokens, completeGroups } = settings;
+    const { onProgress: report } = settings;
     const ofPrompt = (one: InFlight) => ({ ...one, sample: prompts[one.prompt]!.firstSample + one.sample });
     const onProgress =
       report &&
       (({ promptTokens, inFlight }: SampleProgress) =>
         report({ promptTokens, inFlight: inFlight.map(ofPrompt) }));
-    const options = { signal, kvBytes, kvCacheDtype, completeGroups, onSequence, onProgress };
+    const decoding = { kvBytes, kvCacheDtype, numSpeculativeTokens, completeGroups };
+    const options = { signal, ...decoding, onSequence, onProgress };
     const stats = await generateFitting(model, requests, slots(), options);
     warnOfFallback(stats.fallback);
     return stats;

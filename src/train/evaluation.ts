@@ -57,6 +57,7 @@ async function evaluateKinds(
       maxSlots: config.maxSlots ?? undefined,
       kvBytes: config.kvBytes ?? undefined,
       kvCacheDtype: config.kvCacheDtype,
+      numSpeculativeTokens: config.numSpeculativeTokens,
       onFewerSlots: (slots) =>
         emit({
           type: 'warning',

@@ -124,11 +124,11 @@ async function generateAgain(context: ReplayContext, refused: RefusedStep): Prom
   const prompts = refused.record.requests!;
   const requests = requestsOf(refused, policy);
   const ended: GeneratedSequence[] = [];
-  const { maxSlots, kvBytes, kvCacheDtype } = config;
+  const { maxSlots, kvBytes, kvCacheDtype, numSpeculativeTokens } = config;
   const found = await foundBy(async () => {
     const onSequence = (sequence: GeneratedSequence) => void ended.push(sequence);
     const limits = { maxSlots: maxSlots ?? undefined, kvBytes: kvBytes ?? undefined };
-    const options = { ...limits, kvCacheDtype, signal, onSequence };
+    const options = { ...limits, kvCacheDtype, numSpeculativeTokens, signal, onSequence };
     await model.generate(requests, options).catch((error: unknown) => {
       throw generationError(error, prompts, requests, ended);
     });

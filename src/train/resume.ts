@@ -17,6 +17,7 @@ const effects: Changeable<Config>['effects'] = {
   maxPromptLength: 'prompts',
   maxSlots: 'rounding',
   kvBytes: 'rounding',
+  numSpeculativeTokens: 'rounding',
   rewardModules: 'place',
   judge: 'place',
   sampler: 'prompts',

@@ -53,6 +53,16 @@ test('step: trainer and sampler agree', async () => {
   expect(result.logprobGap!.max).toBeLessThan(1e-4);
 });
 
+test('what speculation proposed, and how much of it was drawn', async () => {
+  const { text, result } = await bench('rollout', '--num-speculative-tokens', '4', '--new-tokens', '64');
+  const { proposed, accepted } = result.speculation!;
+  expect(accepted).toBeLessThanOrEqual(proposed);
+  expect(text).toMatch(new RegExp(`^speculation: \\d+% of ${proposed} proposed tokens were drawn$`, 'm'));
+  const plain = await bench('rollout');
+  expect(plain.result.speculation).toBeNull();
+  expect(plain.text).not.toContain('speculation');
+});
+
 describe('random weights', () => {
   const hash = (directory: string): string =>
     createHash('sha256')

@@ -70,6 +70,15 @@ test('many at once get the ids and log-probs that each gets alone', async () => 
   expect(said('base')).not.toEqual(said('final'));
 });
 
+test('with speculation the answers are the same', async () => {
+  await using faster = await openModel(run.path, { device: 'cpu', threads: 1, numSpeculativeTokens: 4 });
+  for (const [seed, text] of QUESTIONS.entries()) {
+    const options = { seed, maxNewTokens: 60 };
+    const answer = await faster.chat(question(text), options).result();
+    expect(answer).toEqual(await model.chat(question(text), options).result());
+  }
+});
+
 test('pieces add up to the answer, with thinking apart', async () => {
   const answer = model.chat(question(QUESTIONS[0]!), { seed: 1, maxNewTokens: 60 });
   const all = { text: '', thinking: '', ids: [] as number[], logprobs: [] as number[] };

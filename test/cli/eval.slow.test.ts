@@ -77,6 +77,16 @@ test('a killed evaluation resumes where it stopped, with the same figures bit fo
   expect(figures(again.stdout).atK).toHaveLength(3);
 });
 
+test('speculation changes no answer, and an evaluation may go on with it', async () => {
+  const more = ['--num-speculative-tokens', '4'];
+  const plain = await evaluate('plain');
+  const faster = await evaluate('faster', ...more);
+  expect(figures(faster.stdout)).toEqual(figures(plain.stdout));
+  const again = await evaluate('plain', ...more);
+  expect(again.code).toBe(0);
+  expect(again.stderr).toContain('20 of 20 answers were done earlier');
+});
+
 test('of two at once in one folder the second is refused, and every answer is there once', async () => {
   const words = [...TINY, '--problems', '20', '--out', join(root, 'both')];
   const first = spawnAcoer('eval', ...words);

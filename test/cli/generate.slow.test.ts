@@ -169,6 +169,11 @@ describe('draws', () => {
     expect(wide.map(({ sample }) => sample)).toEqual(Array.from({ length: 1100 }, (_, n) => n));
   });
 
+  test('are the same with speculation', async () => {
+    const plain = await generate(PROMPTS, '-n', '2');
+    expect(await generate(PROMPTS, '-n', '2', '--num-speculative-tokens', '4')).toEqual(plain);
+  });
+
   test('the log-probs equal those of `acoer score`', async () => {
     const lines = await generate(PROMPTS, '-n', '4', '--max-new-tokens', '30', '--top-k', '20');
     const prompts = PROMPTS.map((p) => ('ids' in p ? p.ids! : Array.from(tokenizer.encode(p.prompt))));

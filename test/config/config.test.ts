@@ -128,6 +128,8 @@ describe('refusals', () => {
     [{ maxSteps: 'ten' }, 'maxSteps: must be'],
     [{ topP: 0 }, 'topP: must be above 0'],
     [{ device: 'gpu' }, 'device: must be auto, cpu, cuda or cuda:<n>, not "gpu"'],
+    [{ numSpeculativeTokens: -1 }, 'numSpeculativeTokens: must be at least 0, not -1'],
+    [{ numSpeculativeTokens: 17 }, 'numSpeculativeTokens: must be at most 16, not 17'],
     [{ quantization: 'fp4' }, 'quantization: must be one of nf4, int8'],
     [
       { quantization: 'int8', full: true },

@@ -66,6 +66,7 @@ test.each<[string, object, RegExp]>([
   ['min-p', { ...served, minP: 0.1 }, /minP: is 0\.1, but/],
   ['a penalty', { ...served, repetitionPenalty: 1.1 }, /repetitionPenalty: is 1\.1, but/],
   ['an int8 cache', { ...served, kvCacheDtype: 'int8' }, /kvCacheDtype: is int8, but servers keep their own cache/],
+  ['speculation', { ...served, numSpeculativeTokens: 4 }, /numSpeculativeTokens: is 4, but servers speculate by themselves/],
   ['all weights', { ...served, full: true }, /full: trains all weights, but servers follow a run by LoRA adapters only/],
 ])('%s is refused', (_, settings, message) => expect(errorOf(settings)).toMatch(message)); // prettier-ignore
 

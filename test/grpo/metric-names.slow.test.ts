@@ -47,6 +47,7 @@ const RUNS: Readonly<Record<string, ConfigInput>> = {
   'dropout, sequence level': { loraDropout: 0.1, importanceSamplingLevel: 'sequence', maxSteps: 1 },
   'an answer in no completion': { maxCompletionLength: 4, maxSteps: 1 },
   'groups in flight': { groupsInFlight: 12, maxSteps: 3 },
+  speculation: { numSpeculativeTokens: 4, maxSteps: 1 },
 };
 
 const RETRIES = 'a sampler that counts retries';

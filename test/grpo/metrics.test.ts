@@ -4,7 +4,7 @@ import type { Sample } from '../../src/grpo/sample';
 import type { MemoryReport } from '../../src/engine/types';
 import type { GenerationBatch } from '../../src/grpo/batch';
 import type { LoopContext } from '../../src/grpo/context';
-import { costMetrics, updateMetrics } from '../../src/grpo/metrics';
+import { costMetrics, speculationMetrics, updateMetrics } from '../../src/grpo/metrics';
 import type { SampleResult } from '../../src/grpo/loss';
 import type { UpdateResult } from '../../src/grpo/update';
 import { resolveLoss } from '../../src/losses';
@@ -143,6 +143,18 @@ test('retries are summed over the ranks that count them', () => {
   expect(retries([undefined])).toBeUndefined();
   expect(retries(null)).toBeUndefined();
 }); // prettier-ignore
+
+test('tokens of speculation are summed over the ranks that count them', () => {
+  const share = { newTokens: 9, elapsedMs: 1 };
+  const counted = [{ ...share, proposedTokens: 5, acceptedTokens: 2 }, share, { ...share, proposedTokens: 3, acceptedTokens: 3 }]; // prettier-ignore
+  const on = contextOf({ numSpeculativeTokens: 4 });
+  expect(speculationMetrics(on, { shares: counted })).toEqual({
+    'sampling/speculation/proposed': 8,
+    'sampling/speculation/accepted': 5,
+  });
+  expect(speculationMetrics(on, { shares: [share] })).toEqual({});
+  expect(speculationMetrics(contextOf({}), { shares: counted })).toEqual({});
+});
 
 test('with dropout the gap is left out unless old log-probs were scored', () => {
   const fresh = updateOf([sampleOf(3, false, false)], () => ({}));

@@ -24,7 +24,7 @@ const PRELUDE = `
   function endless({ engine, model }, onSequence = () => {}, onProgress) {
     const request = { promptIds: Int32Array.of(1, 2), numSamples: 4, firstSample: 0, firstToken: 0, group: 0, seed: 1n, maxNewTokens: 3000,
       stopIds: new Int32Array(), sampling, policy: null };
-    const args = { model, requests: [request], maxSlots: 8, kvBytes: 0, kvCacheDtype: 'auto', job: 2, progressEveryMs: 0 };
+    const args = { model, requests: [request], maxSlots: 8, kvBytes: 0, kvCacheDtype: 'auto', numSpeculativeTokens: 0, job: 2, progressEveryMs: 0 };
     return engine.generate(args, onSequence, onProgress);
   }
 `;

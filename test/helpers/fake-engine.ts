@@ -32,6 +32,8 @@ export const statsOf = (newTokens: number): GenerateStats => ({
   keptTokens: 0,
   newTokens,
   decodeSteps: 0,
+  proposedTokens: 0,
+  acceptedTokens: 0,
   peakSlots: 0,
   prefillMs: 0,
   decodeMs: 0,

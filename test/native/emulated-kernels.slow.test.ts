@@ -28,6 +28,8 @@ const PLANTED: PlantedBug[] = [
   ['attention', 'splits that the row does not have', 46],
   ['attention', 'splits of one query head only', 47],
   ['attention', 'the first page for all positions', 48],
+  ['attention_bundles', 'a row sees what comes after it', 242],
+  ['attention_bundles', 'splits of the last row for all', 243],
   ['attention_lengths_int8', "the keys' scales for the values", 39],
   ['attention_lengths_int8', "the first key's scale for its neighbours", 49],
   ['lora_ranks', 'rows beyond the last one are read', 50],

@@ -78,6 +78,7 @@ const generate =
         maxSlots: 4,
         kvBytes: 0,
         kvCacheDtype: 'auto',
+        numSpeculativeTokens: 0,
         job: 1,
         ...args,
       },
@@ -251,6 +252,9 @@ const CASES: Case[] = [
   ['an onProgress with a negative time', 'BAD_ARGUMENT', /progressEveryMs must be 0 or positive, not -1/, generate({}, { progressEveryMs: -1 }, () => {}, () => {})],
   ['no slots', 'BAD_ARGUMENT', /maxSlots must be at least 1/, generate({}, { maxSlots: 0 })],
   ['a cache of another type', 'BAD_ARGUMENT', /kvCacheDtype must be .*auto.*int8/, generate({}, { kvCacheDtype: 'fp8' as 'int8' })],
+  ['no number of speculative tokens', 'BAD_ARGUMENT', /numSpeculativeTokens must be/, generate({}, { numSpeculativeTokens: undefined })],
+  ['a speculative token less than none', 'BAD_ARGUMENT', /numSpeculativeTokens must be .*16, not -1/, generate({}, { numSpeculativeTokens: -1 })],
+  ['too many speculative tokens', 'BAD_ARGUMENT', /numSpeculativeTokens must be .*16, not 17/, generate({}, { numSpeculativeTokens: 17 })],
   [
     "another model's policy",
     'BAD_ARGUMENT',
@@ -470,6 +474,11 @@ const OPTION_CASES: [name: string, sentence: RegExp, call: (engine: Engine, mode
     'generate with a misspelt option',
     /generate has no option maxSlot; did you mean `maxSlots`\?/,
     (_, model) => model.generate([request()], wrong({ maxSlot: 1 })),
+  ],
+  [
+    'generate with a misspelt number of speculative tokens',
+    /generate has no option numSpeculativeToken; did you mean `numSpeculativeTokens`\?/,
+    (_, model) => model.generate([request()], wrong({ numSpeculativeToken: 1 })),
   ],
   ['score()', /score's sequences must be an object/, (_, model) => model.score(wrong(undefined))],
   [

@@ -325,6 +325,27 @@ test('requests that were made again are counted', async () => {
     await expect(run(retrying(wrong))).rejects.toThrow(/as retries, which must be a number of requests/);
 });
 
+test('tokens of speculation that are no numbers are refused', async () => {
+  const counting = (acceptedTokens: unknown): SamplerMaker => {
+    return ({ engineSampler }) => ({
+      follow: () => Promise.resolve(),
+      sample: async (...given) => {
+        const { newTokens } = await engineSampler.sample(...given);
+        return { newTokens, proposedTokens: 9, acceptedTokens: acceptedTokens as number };
+      },
+    });
+  };
+  const out = join(root, 'speculation');
+  await run(counting(3), { out, numSpeculativeTokens: 4 });
+  expect(readMetrics(join(out, 'metrics.jsonl'))[0]).toMatchObject({
+    'sampling/speculation/proposed': 9,
+    'sampling/speculation/accepted': 3,
+  });
+  await expect(run(counting(0.5))).rejects.toThrow(
+    /0\.5 as acceptedTokens, which must be a number of tokens/,
+  );
+});
+
 test('methods that are none are refused', async () => {
   const failed = run(withMethods({ open: 5 as never }));
   await expect(failed).rejects.toThrow('what sampler() returns.open must be a function, not 5');

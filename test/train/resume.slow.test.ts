@@ -222,17 +222,16 @@ describe('changed settings', () => {
   test('other changes are applied, reported and stored', async () => {
     const folder = killedAfter(whole, 4);
     const events: TrainEvent[] = [];
-    const run = await resumeWith(folder, { saveSteps: 4, threads: 1 }, events);
+    const changes = { saveSteps: 4, threads: 1, numSpeculativeTokens: 4 };
+    const run = await resumeWith(folder, changes, events);
     expect(events.filter((event) => event.type === 'warning').map(({ message }) => message)).toEqual([
+      'changed on resuming: numSpeculativeTokens 0 -> 4 (later numbers may differ by rounding)',
       'changed on resuming: saveSteps 1 -> 4',
       'changed on resuming: threads null -> 1 (later numbers may differ by rounding)',
     ]);
     await run.result();
     expect(readdirSync(join(folder, 'checkpoints')).slice(-2)).toEqual(['step-000008', 'step-000011']);
-    expect(JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8'))).toMatchObject({
-      saveSteps: 4,
-      threads: 1,
-    });
+    expect(JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8'))).toMatchObject(changes);
   });
 
   test('a configuration edited by hand is compared with that of the checkpoint', async () => {

@@ -184,6 +184,11 @@ bool GenerateRun::enterable() {
   return admits({claimOf(request)}, group_.positions, group_.sample == 0 ? sharedOf(request) : 0);
 }
 
+// Whose texts its own may be proposed from: those of its group, if there are groups.
+int64_t GenerateRun::groupOf(const GenerateRequest& request, size_t number) const {
+  return samplesLeft_.empty() ? static_cast<int64_t>(number) : request.group;
+}
+
 GenerateRun::Sequence GenerateRun::makeSequence() {
   const GenerateRequest& request = requests_[group_.request];
   Sequence sequence;
@@ -194,6 +199,10 @@ GenerateRun::Sequence GenerateRun::makeSequence() {
   sequence.nextPosition = std::ssize(request.promptIds) - 1;
   if (request.sampling.repetitionPenalty != 1) {
     sequence.seen.emplace(request.promptIds.begin(), request.promptIds.end());
+  }
+  if (options_.numSpeculativeTokens > 0) {
+    sequence.text = texts_.enter(groupOf(request, group_.request), request.promptIds,
+                                 request.firstToken);
   }
   return sequence;
 }

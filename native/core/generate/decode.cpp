@@ -287,6 +287,7 @@ at::Tensor Decoder::decodeOnDevice(const DeviceRows& rows,
     DecodePart part = makePart(spans, cache, weights, begin, end, steps_, 0);
     auto view = [&](const at::Tensor& whole) { return whole.narrow(0, begin, end - begin); };
     part.device = {view(rows.ids_N), view(rows.pages_NT), view(rows.positions_N)};
+    if (end - begin == count) part.device.bundles_B1 = rows.bundles_B1;
     part.splits = splits;
     runStep(part, 0);
   });

@@ -90,8 +90,11 @@ class GpuDecodeOps final : public DecodeOps {
     }
     const auto group = heads / kvHeads;
     const auto splits = static_cast<int32_t>(part.splits);
-    kernels_.launch(cuda::attentionKernel(bf16, cache.isQuantized(), headDim, group),
-                    {size(splits), size(kvHeads), size(part.count())},
+    const at::Tensor& bundles_B1 = part.device.bundles_B1;
+    const int64_t bundles = bundles_B1.defined() ? bundles_B1.size(0) - 1 : part.count();
+    const int64_t queries = bundles_B1.defined() ? group * cuda::rowsPerBundle(group) : group;
+    kernels_.launch(cuda::attentionKernel(bf16, cache.isQuantized(), headDim, queries),
+                    {size(splits), size(kvHeads), size(bundles)},
                     cuda::AttentionArgs{.q_NHK = part.qkv_NE.const_data_ptr(),
                                         .keys_SJLK = keys_SJLK.const_data_ptr(),
                                         .values_SJLK = values_SJLK.const_data_ptr(),
@@ -99,6 +102,7 @@ class GpuDecodeOps final : public DecodeOps {
                                         .valueScales_SJL = valueScales_SJL,
                                         .pages_NT = int32s(part.device.pages_NT),
                                         .positions_N = int32s(part.device.positions_N),
+                                        .bundles_B1 = bundles_B1.defined() ? int32s(bundles_B1) : nullptr,
                                         .sums_NJsGK = splitSums_.data_ptr<float>(),
                                         .stats_NJsG2 = splitStats_.data_ptr<float>(),
                                         .out_NHK = part.heads_NHK.data_ptr(),

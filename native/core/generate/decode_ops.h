@@ -44,6 +44,10 @@ struct DecodeRows {
 // negative position is idle: nothing of its is written.
 struct DeviceRows {
   at::Tensor ids_N, pages_NT, positions_N;
+  // CUDA kernels only: where each bundle of rows begins, and the last ends. Those of a bundle have
+  // positions of one sequence that follow each other, and read its keys and values once. Undefined:
+  // each row on its own.
+  at::Tensor bundles_B1 = {};
 };
 
 // The rows of one prompt, relative to their part's first. It lies in one slot.

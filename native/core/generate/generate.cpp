@@ -3,6 +3,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/philox.h"
 #include "generate/run.h"
@@ -55,7 +56,7 @@ GenerateRun::GenerateRun(const Model& model, const DecoderNeeds& needs,
   if (budget_.fixedPages > 0) cache_.resize(budget_.fixedPages, budget_.pagePositions, 0, 0);
   if (kernels_.kernels == nullptr) return;
   gpuSteps_ = std::make_unique<GpuSteps>(model, *kernels_.kernels, decoder_, cache_, needs,
-                                         budget_.maxSlots);
+                                         rowsOfStep(model_, options_, budget_.maxSlots));
 }
 
 GenerateStats GenerateRun::run() {
@@ -104,6 +105,7 @@ bool GenerateRun::enoughGroups() const {
 // while no sample waits for a slot, since any may free one, and no group is waited for, since a
 // report of the progress would cut them off at some token or other.
 int64_t GenerateRun::stepsUntilLook() const {
+  if (options_.numSpeculativeTokens > 0) return 1;
   if (gpuSteps_) return kStepsPerLook;
   const bool waiting = !group_.empty() || nextRequest_ < requests_.end();
   return decoder_.rowsAreIndependent() && !waiting && samplesLeft_.empty() ? kStepsApart : 1;
@@ -120,6 +122,9 @@ void GenerateRun::chooseRows(int64_t steps) {
     const int64_t slot = slotOf(s);
     if (!pages_.reach(slot, s.own(s.nextPosition + steps), limit)) continue;
     slotOfRow_.push_back(slot);
+  }
+  if (options_.numSpeculativeTokens > 0) propose(limit);
+  for (const int64_t slot : slotOfRow_) {
     pagesPerRow_ = std::max(pagesPerRow_, std::ssize(pages_.of(slot)));
   }
   growCache();
@@ -132,19 +137,58 @@ void GenerateRun::chooseRows(int64_t steps) {
                    [&](int64_t a, int64_t b) { return place(a) < place(b); });
 }
 
-void GenerateRun::addRow(int64_t slot, DecodeRows& rows, std::vector<DrawRow>& draws) const {
+// What may follow the token that the next step feeds. Nothing follows a stop id, or the last token
+// that it may make.
+std::vector<int32_t> GenerateRun::proposalFor(const Sequence& sequence) const {
+  const GenerateRequest& request = requestOf(sequence);
+  const int64_t left = request.maxNewTokens - std::ssize(sequence.out.ids);
+  std::vector<int32_t> ids =
+      sequence.text->propose(std::min(options_.numSpeculativeTokens, left - 1));
+  const auto& stops = request.stopIds;
+  ids.erase(std::find_first_of(ids.begin(), ids.end(), stops.begin(), stops.end()), ids.end());
+  return ids;
+}
+
+// For the sequences of slotOfRow_, as far as there are rows, and pages, for what is proposed.
+void GenerateRun::propose(int64_t limit) {
+  std::vector<std::vector<int32_t>> proposals;
+  std::vector<int64_t> counts;
+  for (const int64_t slot : slotOfRow_) {
+    proposals.push_back(proposalFor(slots_[static_cast<size_t>(slot)]));
+    counts.push_back(std::ssize(proposals.back()));
+  }
+  const auto sequences = std::ssize(slotOfRow_);
+  counts = sharedRoom(counts, rowsOfStep(model_, options_, sequences) - sequences);
+  for (size_t n = 0; n < proposals.size(); ++n) {
+    Sequence& s = slots_[static_cast<size_t>(slotOfRow_[n])];
+    const int64_t last = s.own(s.nextPosition + 1 + counts[n]);
+    if (counts[n] > 0 && !pages_.reach(slotOfRow_[n], last, limit)) continue;
+    proposals[n].resize(static_cast<size_t>(counts[n]));
+    s.proposed = std::move(proposals[n]);
+    stats_.proposedTokens += counts[n];
+    for (size_t i = 0; s.seen && i < s.proposed.size(); ++i) {
+      s.seenAfter.push_back(i == 0 ? *s.seen : s.seenAfter.back());
+      s.seenAfter.back().insert(s.proposed[i]);
+    }
+  }
+}
+
+void GenerateRun::addRows(int64_t slot, DecodeRows& rows, std::vector<DrawRow>& draws) const {
   const Sequence& sequence = slots_[static_cast<size_t>(slot)];
   const GenerateRequest& request = requestOf(sequence);
-  rows.add(sequence.policy, sequence.nextId, pages_.of(slot), sequence.nextPosition,
-           sequence.shared.get());
-  DrawRow draw;
-  draw.logitsRow = std::ssize(draws);
-  draw.options = &request.sampling;
-  draw.uniform =
-      samplerUniform(request.seed, sampleNumber(sequence),
-                     static_cast<uint64_t>(request.firstToken) + sequence.out.ids.size());
-  draw.seen = sequence.seen ? &*sequence.seen : nullptr;
-  draws.push_back(draw);
+  for (size_t i = 0; i < sequence.rows(); ++i) {
+    rows.add(sequence.policy, i == 0 ? sequence.nextId : sequence.proposed[i - 1],
+             pages_.of(slot), sequence.nextPosition + static_cast<int64_t>(i),
+             sequence.shared.get());
+    DrawRow draw;
+    draw.logitsRow = std::ssize(draws);
+    draw.options = &request.sampling;
+    draw.uniform =
+        samplerUniform(request.seed, sampleNumber(sequence),
+                       static_cast<uint64_t>(request.firstToken) + sequence.out.ids.size() + i);
+    if (sequence.seen) draw.seen = i == 0 ? &*sequence.seen : &sequence.seenAfter[i - 1];
+    draws.push_back(draw);
+  }
 }
 
 void GenerateRun::step() {
@@ -153,7 +197,7 @@ void GenerateRun::step() {
   chooseRows(steps);
   if (gpuSteps_) {
     stepOnGpu();
-  } else if (decoder_.rowsAreIndependent()) {
+  } else if (decoder_.rowsAreIndependent() && options_.numSpeculativeTokens == 0) {
     stepsApart(steps);
   } else {
     stepOnHost();
@@ -164,12 +208,10 @@ void GenerateRun::step() {
 void GenerateRun::stepOnHost() {
   rows_.clear(pagesPerRow_);
   draws_.clear();
-  for (int64_t slot : slotOfRow_) addRow(slot, rows_, draws_);
+  for (int64_t slot : slotOfRow_) addRows(slot, rows_, draws_);
   const std::vector<Draw> draws = drawTokens(decoder_.decode(rows_, cache_), draws_);
   stats_.decodeSteps += 1;
-  for (size_t n = 0; n < draws.size(); ++n) {
-    accept(slots_[static_cast<size_t>(slotOfRow_[n])], draws[n]);
-  }
+  acceptStep(draws);
 }
 
 // Rows that do not depend on each other need not wait for each other: each thread takes some of
@@ -208,7 +250,7 @@ void GenerateRun::runApart(int64_t begin, int64_t end, int64_t steps) {
       const int64_t slot = slotOfRow_[static_cast<size_t>(row)];
       Sequence& sequence = slots_[static_cast<size_t>(slot)];
       if (sequence.done || !sequence.finite) continue;
-      addRow(slot, rows, draws);
+      addRows(slot, rows, draws);
       live.push_back(&sequence);
     }
     if (live.empty()) return;
@@ -231,9 +273,17 @@ void GenerateRun::stepOnGpu() {
                     .sample = sampleNumber(s),
                     .drawn = std::ssize(s.out.ids),
                     .seen = s.seen ? &*s.seen : nullptr});
+    for (size_t i = 0; i < s.proposed.size(); ++i) {
+      rows.push_back(rows.back());
+      rows.back().id = s.proposed[i];
+      rows.back().position += 1;
+      rows.back().drawn += 1;
+      if (s.seen) rows.back().seen = &s.seenAfter[i];
+    }
   }
-  const std::vector<Draw> draws = gpuSteps_->run(rows);
+  const std::vector<Draw> draws = gpuSteps_->run(rows, stepsUntilLook());
   stats_.decodeSteps += static_cast<int64_t>(draws.size() / rows.size());
+  if (options_.numSpeculativeTokens > 0) return acceptStep(draws);
   for (size_t i = 0; i < draws.size(); ++i) {
     Sequence& sequence = slots_[static_cast<size_t>(slotOfRow_[i % rows.size()])];
     if (!sequence.done) accept(sequence, draws[i]);
@@ -263,6 +313,31 @@ void GenerateRun::append(Sequence& sequence, const Draw& draw) const {
 
 void GenerateRun::accept(Sequence& sequence, const Draw& draw) {
   append(sequence, draw);
+  deliver(sequence);
+}
+
+// What was drawn by one step for the rows of slotOfRow_, in their order.
+void GenerateRun::acceptStep(std::span<const Draw> draws) {
+  size_t row = 0;
+  for (const int64_t slot : slotOfRow_) {
+    Sequence& sequence = slots_[static_cast<size_t>(slot)];
+    const size_t rows = sequence.rows();
+    acceptRows(sequence, draws.subspan(row, rows));
+    row += rows;
+  }
+}
+
+// Draws count as long as each was made after the tokens that were drawn before it.
+void GenerateRun::acceptRows(Sequence& sequence, std::span<const Draw> draws) {
+  const std::vector<int32_t> proposed = std::exchange(sequence.proposed, {});
+  sequence.seenAfter.clear();
+  for (size_t i = 0; i < draws.size(); ++i) {
+    append(sequence, draws[i]);
+    if (sequence.done || !sequence.finite) break;
+    if (sequence.text) sequence.text->append(draws[i].id);
+    if (i == proposed.size() || proposed[i] != draws[i].id) break;
+    stats_.acceptedTokens += 1;
+  }
   deliver(sequence);
 }
 
@@ -298,6 +373,7 @@ void GenerateRun::deliver(Sequence& sequence) {
   ended_ += 1;
   if (!samplesLeft_.empty()) samplesLeft_[static_cast<size_t>(requestOf(sequence).group)] -= 1;
   sequence.shared.reset();
+  sequence.text.reset();
   requests_.sampleEnded(static_cast<size_t>(sequence.out.request));
   onSequence_(std::move(sequence.out));
 }

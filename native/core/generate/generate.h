@@ -51,6 +51,9 @@ struct GenerateOptions {
   int64_t kvBytes = 0;    // limit of the KV cache; 0: a share of the free memory
   KvCacheDtype kvCacheDtype = KvCacheDtype::kAuto;
   DecodePath path = DecodePath::kAuto;
+  // Most tokens that are proposed for a sequence in a step (speculation.h); 0: none. They change
+  // how many steps a sequence takes and nothing of what is drawn.
+  int64_t numSpeculativeTokens = 0;
   // Not empty: the call ends when, for every i, at least completeGroups[i] of the groups 0 .. i are
   // complete; one without requests is from the start. What is unfinished then is delivered with
   // kPartial. When that is depends on maxSlots and on the room in the cache, but not on time.
@@ -83,6 +86,8 @@ struct GenerateStats {
   int64_t keptTokens = 0;    // of prompts, taken from caches that were kept instead
   int64_t newTokens = 0;
   int64_t decodeSteps = 0;
+  int64_t proposedTokens = 0;  // computed beside the token before them
+  int64_t acceptedTokens = 0;  // of those, the ones that were drawn
   int64_t peakSlots = 0;
   double prefillMs = 0;
   double decodeMs = 0;
@@ -119,6 +124,8 @@ struct OpenDecoder {
 
 // The most stop ids of a request to an open decoder.
 constexpr int64_t kMostStopIds = 64;
+
+constexpr int64_t kMostSpeculativeTokens = 16;
 
 // Runs until the decoder is closed and all its requests have ended, in every other way like
 // generate(), which gives the same tokens. A request that is not allowed is refused and the others

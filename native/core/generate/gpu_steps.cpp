@@ -68,6 +68,7 @@ GpuSteps::GpuSteps(const Model& model, const GpuKernels& kernels, Decoder& decod
   ids_ = addPart<int32_t>(N);
   pages_ = addPart<int32_t>(N * pagesPerRow_);
   positions_ = addPart<int32_t>(N);
+  bundles_ = addPart<int32_t>(N + 1);
   place_ = addPart<int32_t>(1);
   stops_ = addPart<int32_t>(N * stopRoom_);
   seen_ = addPart<uint32_t>(penalties_ ? N * cuda::seenWords(vocab) : 0);
@@ -87,8 +88,25 @@ at::Tensor GpuSteps::int32sOf(const Part& part, int64_t count) const {
   return state_.narrow(0, part.offset, count * 4).view(at::kInt);
 }
 
-GpuSteps::Layout GpuSteps::layoutOf(const std::vector<GpuRow>& rows, int64_t steps) const {
+std::vector<int32_t> GpuSteps::bundlesOf(const std::vector<GpuRow>& rows) const {
+  const int64_t most = cuda::rowsPerBundle(model_.spec.numHeads / model_.spec.numKvHeads);
+  std::vector<int32_t> begins;
+  for (size_t n = 0; n < rows.size(); ++n) {
+    const bool joins = n > 0 && rows[n].follows(rows[n - 1]) &&
+                       static_cast<int64_t>(n) - begins.back() < most;
+    if (!joins) begins.push_back(static_cast<int32_t>(n));
+  }
+  if (begins.size() == rows.size()) return {};
+  begins.push_back(static_cast<int32_t>(rows.size()));
+  return begins;
+}
+
+GpuSteps::Layout GpuSteps::layoutOf(const std::vector<GpuRow>& rows,
+                                    const std::vector<int32_t>& bundles, int64_t steps) const {
   Layout layout;
+  if (!bundles.empty()) {
+    layout.bundles = std::min(roundedUp(std::ssize(bundles) - 1), capacity_);
+  }
   int64_t longest = 0;
   for (size_t n = 0; n < rows.size(); ++n) {
     const auto place = static_cast<int64_t>(n);
@@ -104,8 +122,9 @@ GpuSteps::Layout GpuSteps::layoutOf(const std::vector<GpuRow>& rows, int64_t ste
   return layout;
 }
 
-// Idle rows have position -1 and read logits -1.
-void GpuSteps::upload(const std::vector<GpuRow>& rows, const Layout& layout) {
+// Idle rows have position -1 and read logits -1. Idle bundles have no rows.
+void GpuSteps::upload(const std::vector<GpuRow>& rows, const std::vector<int32_t>& bundles,
+                      const Layout& layout) {
   auto* samplers = samplers_.in<cuda::SamplerRow>(stagedState_);
   auto* sequences = sequences_.in<cuda::SequenceState>(stagedState_);
   auto *ids = ids_.in<int32_t>(stagedState_), *pages = pages_.in<int32_t>(stagedState_);
@@ -137,6 +156,11 @@ void GpuSteps::upload(const std::vector<GpuRow>& rows, const Layout& layout) {
     std::fill_n(seen, words, 0);
     for (int32_t id : *row.seen) seen[id / 32] |= 1U << id % 32;
   }
+  if (layout.bundles > 0) {
+    auto* begins = bundles_.in<int32_t>(stagedState_);
+    std::fill_n(std::copy(bundles.begin(), bundles.end(), begins),
+                layout.bundles + 1 - std::ssize(bundles), bundles.back());
+  }
   *place_.in<int32_t>(stagedState_) = 0;
   historyPlace_ = 0;
   // Nothing on the device still reads the staged bytes: the host has waited for the last steps.
@@ -149,7 +173,10 @@ void GpuSteps::step(const Layout& layout) {
   const at::Tensor logits_NV =
       decoder_.decodeOnDevice({.ids_N = int32sOf(ids_, N),
                                .pages_NT = int32sOf(pages_, N * pagesPerRow_).view({N, -1}),
-                               .positions_N = int32sOf(positions_, N)},
+                               .positions_N = int32sOf(positions_, N),
+                               .bundles_B1 = layout.bundles == 0
+                                                 ? at::Tensor()
+                                                 : int32sOf(bundles_, layout.bundles + 1)},
                               layout.spans, layout.splits, cache_);
   const cuda::SamplerArgs sampler{.logits_MV = logits_NV.const_data_ptr<float>(),
                                   .rows_N = samplers_.in<cuda::SamplerRow>(state_),
@@ -227,16 +254,19 @@ std::vector<Draw> GpuSteps::download(size_t rows, const Layout& layout, int64_t 
   return draws;
 }
 
-std::vector<Draw> GpuSteps::run(const std::vector<GpuRow>& rows) {
+std::vector<Draw> GpuSteps::run(const std::vector<GpuRow>& rows, int64_t most) {
   int64_t steps = 1;
   for (const GpuRow& row : rows) {
-    steps = std::max(steps, std::min(kStepsPerLook, row.request->maxNewTokens - row.drawn));
+    steps = std::max(steps, std::min(most, row.request->maxNewTokens - row.drawn));
   }
-  Layout layout = layoutOf(rows, steps);
-  if (rows != expected_ || layout.spans != layout_.spans) upload(rows, layout);
+  const std::vector<int32_t> bundles = bundlesOf(rows);
+  Layout layout = layoutOf(rows, bundles, steps);
+  if (rows != expected_ || layout.spans != layout_.spans) upload(rows, bundles, layout);
   layout_ = layout;
   for (int64_t s = 0; s < steps; ++s) startStep(layout);
   const std::vector<Draw> draws = download(rows.size(), layout, steps);
+  expected_.clear();
+  if (!bundles.empty()) return draws;  // what was drawn decides which rows come next
   expected_ = rows;
   for (size_t n = 0; n < rows.size(); ++n) {
     GpuRow& row = expected_[n];

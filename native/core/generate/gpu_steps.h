@@ -21,7 +21,8 @@ constexpr int64_t kStepsPerLook = 8;
 // every sequence that ends makes another one, and a graph takes memory on the device.
 constexpr size_t kMostGraphs = 24;
 
-// A sequence as its next step finds it.
+// A token of a sequence as its next step finds it: the last that was drawn, or one that is proposed
+// after that.
 struct GpuRow {
   int64_t policy = 0;
   int32_t id = 0;
@@ -35,18 +36,23 @@ struct GpuRow {
   int64_t drawn = 0;                                  // tokens so far
   const std::unordered_set<int32_t>* seen = nullptr;  // only with a repetition penalty
   bool operator==(const GpuRow& other) const = default;
+  bool follows(const GpuRow& other) const {
+    return requestIndex == other.requestIndex && sample == other.sample &&
+           position == other.position + 1;
+  }
 };
 
 class GpuSteps {
  public:
-  // Allocates for up to `rows` sequences in pages of `cache`, which is not resized afterwards.
+  // Allocates for up to `rows` rows in pages of `cache`, which is not resized afterwards.
   GpuSteps(const Model& model, const GpuKernels& kernels, Decoder& decoder, const KvCache& cache,
            const DecoderNeeds& needs, int64_t rows);
 
-  // One to kStepsPerLook tokens for each row: draws[step * rows.size() + n]. What follows the token
-  // that ends a row (a stop id, the last of maxNewTokens, logits that are not finite) is to be
-  // ignored. Rows are in the order of the decoder's policies.
-  std::vector<Draw> run(const std::vector<GpuRow>& rows);
+  // One to `most` tokens, at most kStepsPerLook, for each row: draws[step * rows.size() + n]. What
+  // follows the token that ends a row (a stop id, the last of maxNewTokens, logits that are not
+  // finite) is to be ignored. Rows are in the order of the decoder's policies, those of a sequence
+  // in that of their positions. With several of one sequence `most` is 1.
+  std::vector<Draw> run(const std::vector<GpuRow>& rows, int64_t most = kStepsPerLook);
 
   // Why steps are started piece by piece and not as a graph; empty if they are graphs.
   const std::string& noGraphsBecause() const { return noGraphsBecause_; }
@@ -56,6 +62,7 @@ class GpuSteps {
   struct Layout {
     std::vector<DecodeRows::Span> spans;  // over the rows with the idle ones behind them
     int64_t splits = 1;
+    int64_t bundles = 0;  // of rows that attend together; 0: each row on its own
     int64_t rows() const { return spans.back().end; }
     auto operator<=>(const Layout& other) const = default;
   };
@@ -70,8 +77,12 @@ class GpuSteps {
   template <class T>
   Part addPart(int64_t count);
   at::Tensor int32sOf(const Part& part, int64_t count) const;
-  Layout layoutOf(const std::vector<GpuRow>& rows, int64_t steps) const;
-  void upload(const std::vector<GpuRow>& rows, const Layout& layout);
+  // Where each bundle begins, and behind them the number of rows; empty if each has one row.
+  std::vector<int32_t> bundlesOf(const std::vector<GpuRow>& rows) const;
+  Layout layoutOf(const std::vector<GpuRow>& rows, const std::vector<int32_t>& bundles,
+                  int64_t steps) const;
+  void upload(const std::vector<GpuRow>& rows, const std::vector<int32_t>& bundles,
+              const Layout& layout);
   void startStep(const Layout& layout);
   void forgetGraphs();
   void step(const Layout& layout);
@@ -87,7 +98,7 @@ class GpuSteps {
   bool penalties_ = false;
   int64_t stopRoom_ = 0;  // ids for each row
 
-  Part samplers_, sequences_, ids_, pages_, positions_, place_, stops_, seen_;
+  Part samplers_, sequences_, ids_, pages_, positions_, bundles_, place_, stops_, seen_;
   int64_t stateBytes_ = 0;
   at::Tensor state_, stagedState_;  // bytes, on the device and pinned in host memory
   at::Tensor blocks_, tokens_, history_, seenHistory_;

@@ -96,6 +96,14 @@ bool isTooCold(const GenerateRequest& request) {
   return request.sampling.temperature > 0 && request.sampling.temperature < 1e-6;
 }
 
+int64_t rowsOfStep(const Model& model, const GenerateOptions& options, int64_t sequences) {
+  if (options.numSpeculativeTokens == 0) return sequences;
+  const bool hostOnly = model.device.is_cpu() && model.kernels == nullptr;
+  const int64_t worthIt = hostOnly ? kRowsWorthItOnCpu : kRowsWorthItOnGpu;
+  return std::max(sequences,
+                  std::min(worthIt, sequences * (1 + options.numSpeculativeTokens)));
+}
+
 int64_t positionsNeeded(const GenerateRequest& request) {
   // The last new token is never fed back.
   return KvCache::roundedPositions(std::ssize(request.promptIds) + request.maxNewTokens - 1);
@@ -131,6 +139,10 @@ DecoderNeeds needsOf(const OpenDecoder& open, const GenerateOptions& options) {
 
 void checkOptions(const GenerateOptions& options) {
   require(options.maxSlots >= 1, "generate: maxSlots", "at least 1", options.maxSlots);
+  require(options.numSpeculativeTokens >= 0 &&
+              options.numSpeculativeTokens <= kMostSpeculativeTokens,
+          "generate: numSpeculativeTokens", c10::str("from 0 to ", kMostSpeculativeTokens),
+          options.numSpeculativeTokens);
   require(options.kvBytes >= 0, "generate: kvBytes", "0 (a share of the free memory) or positive",
           options.kvBytes);
   require(options.progressEveryMs >= 0 && std::isfinite(options.progressEveryMs),

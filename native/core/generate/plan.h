@@ -40,6 +40,12 @@ int64_t positionsNeeded(const GenerateRequest& request);
 // Positions that its prompt needs while samples of it wait for a slot.
 int64_t promptPositions(const GenerateRequest& request);
 
+// Most rows of a decode step in which proposed tokens take part: up to there a step takes about as
+// long as its weights and caches take to be read.
+constexpr int64_t kRowsWorthItOnCpu = 16, kRowsWorthItOnGpu = 128;
+// Of so many sequences, with what is proposed for them.
+int64_t rowsOfStep(const Model& model, const GenerateOptions& options, int64_t sequences);
+
 // How messages about a request begin.
 std::string nameOf(size_t request);
 

@@ -14,6 +14,7 @@
 #include "generate/plan.h"
 #include "generate/requests.h"
 #include "generate/sampler.h"
+#include "generate/speculation.h"
 
 namespace acoer {
 
@@ -50,9 +51,16 @@ class GenerateRun {
     bool done = false;                                // its tokens are complete
     bool finite = true;                               // the logits of its next token
     std::optional<std::unordered_set<int32_t>> seen;  // only with a repetition penalty
+    // With speculation: its text, what is proposed to follow nextId in this step, and with a penalty
+    // what has been seen after each of those.
+    std::optional<SpeculativeText> text;
+    std::vector<int32_t> proposed;
+    std::vector<std::unordered_set<int32_t>> seenAfter;
     // The first positions of its prompt, if it shares them. Its pages begin with the next one.
     std::shared_ptr<const KvCache> shared;
     int64_t own(int64_t position) const { return position - (shared ? shared->positions() : 0); }
+    // Of a step: its last token and what is proposed after it.
+    size_t rows() const { return 1 + proposed.size(); }
   };
   // Prompts prefilled together; their samples enter slots in order.
   struct PrefilledGroup {
@@ -96,15 +104,20 @@ class GenerateRun {
   void compact();
   void growCache();
   void step();
+  std::vector<int32_t> proposalFor(const Sequence& sequence) const;
+  void propose(int64_t limit);
+  int64_t groupOf(const GenerateRequest& request, size_t number) const;
   void stepOnHost();
   void stepsApart(int64_t steps);
   void runApart(int64_t begin, int64_t end, int64_t steps);
   void stepOnGpu();
   int64_t stepsUntilLook() const;
   void chooseRows(int64_t steps);
-  void addRow(int64_t slot, DecodeRows& rows, std::vector<DrawRow>& draws) const;
+  void addRows(int64_t slot, DecodeRows& rows, std::vector<DrawRow>& draws) const;
   void append(Sequence& sequence, const Draw& draw) const;
   void accept(Sequence& sequence, const Draw& draw);
+  void acceptStep(std::span<const Draw> draws);
+  void acceptRows(Sequence& sequence, std::span<const Draw> draws);
   void deliver(Sequence& sequence);
   bool reportIsDue() const;
   void report(int64_t promptTokens);
@@ -130,6 +143,7 @@ class GenerateRun {
   std::unique_ptr<GpuSteps> gpuSteps_;  // with CUDA kernels
   KeptCaches kept_;
   int64_t sharedPositions_ = 0;  // of all shared prompts that are held
+  SpeculativeGroups texts_;
   std::vector<Sequence> slots_;
   size_t nextRequest_ = 0;  // the first not yet in a group
   PrefilledGroup group_;

@@ -51,8 +51,8 @@ struct RotateArgs {
   float eps;
 };
 
-// Grid (splits, J, N), kAttentionThreads. splits covers the longest row that can come; a block
-// beyond the end of its row ends at once.
+// Grid (splits, J, N), kAttentionThreads, or with bundles (splits, J, B). splits covers the longest
+// row that can come; a block beyond the end of its rows ends at once.
 struct AttentionArgs {
   const void* q_NHK;      // rotated
   const void* keys_SJLK;  // of int8 in the kernels for such a cache
@@ -61,8 +61,11 @@ struct AttentionArgs {
   const float* valueScales_SJL = nullptr;
   const int32_t* pages_NT;
   const int32_t* positions_N;  // row n sees keys 0..positions[n]; none with a negative position
-  float* sums_NJsGK;           // scratch: weighted values of each split, G = group
-  float* stats_NJsG2;          // scratch: largest score and sum of weights of each split
+  // The rows [bundles[b], bundles[b + 1]) of a block, which have the same pages and positions that
+  // follow each other. Null: block n has row n.
+  const int32_t* bundles_B1 = nullptr;
+  float* sums_NJsGK;  // scratch: weighted values of each split, G = group
+  float* stats_NJsG2;  // scratch: largest score and sum of weights of each split
   void* out_NHK;
   int64_t qStride;                     // elements from row to row of q
   int32_t kvHeads, group, splits;      // J, H / J
@@ -96,8 +99,14 @@ constexpr int kAttentionSplit = 256;
 constexpr int attentionSplits(int64_t length) {
   return static_cast<int>((length + kAttentionSplit - 1) / kAttentionSplit);
 }
-// Attention is compiled for groups of this many query heads; one that lies between takes the next.
+// Attention is compiled for this many queries of a block: a row's heads of one KV head, or those of
+// the rows of a bundle. A number that lies between takes the next.
 constexpr int kAttentionGroups[] = {1, 2, 4, 6, 8};
+constexpr int kMostQueries = 8;
+// Rows that a bundle may have where a KV head has `group` query heads.
+constexpr int rowsPerBundle(int64_t group) {
+  return group < kMostQueries ? static_cast<int>(kMostQueries / group) : 1;
+}
 constexpr size_t kAttentionGroupCount = sizeof(kAttentionGroups) / sizeof(kAttentionGroups[0]);
 // The place in that list of the one for `group` query heads, at most 8.
 constexpr size_t attentionGroupIndex(int64_t group) {

@@ -18,10 +18,10 @@ __device__ __forceinline__ float valueScale(const AttentionArgs& a, int64_t posi
   return (ACOER_PLANTED(39) ? a.keyScales_SJL : a.valueScales_SJL)[position];
 }
 
-// One block: keys [first, first + count) of one KV head, which lie in one page, for its group of at
-// most G query heads.
-// Each key is read by a team of kLanes lanes, kPack elements a lane. The heads beyond the group are
-// copies of its last one whose results are dropped. C: what the cache holds; its scales are taken
+// One block: keys [first, first + count) of one KV head, which lie in one page, for its group of
+// query heads in each row of a bundle, which are at most G queries together.
+// Each key is read by a team of kLanes lanes, kPack elements a lane. The queries beyond those are
+// copies of the last one whose results are dropped. C: what the cache holds; its scales are taken
 // into the scores and, after their sum, into the weights.
 template <class T, class C, int K, int G>
 __device__ __forceinline__ void attention(const AttentionArgs& a) {
@@ -34,10 +34,14 @@ __device__ __forceinline__ void attention(const AttentionArgs& a) {
   ACOER_SHARED_ARRAY(float, sums, kWarps * G * K);  // [kWarps][G][K]
   ACOER_SHARED_ARRAY(float, stats, G * 2);          // largest score, sum of exponentials
 
-  const int split = blockIdx.x, j = blockIdx.y, n = blockIdx.z;
-  const int length = a.positions_N[n] + 1, first = split * kSplit;
+  const int split = blockIdx.x, j = blockIdx.y, bundle = blockIdx.z;
+  const int n = a.bundles_B1 == nullptr ? bundle : a.bundles_B1[bundle];
+  const int rows = a.bundles_B1 == nullptr ? 1 : a.bundles_B1[bundle + 1] - n;
+  if (rows == 0) return;
+  // The last row sees most.
+  const int length = a.positions_N[n + rows - 1] + 1, first = split * kSplit;
   if (first >= length) return;
-  const int count = min(length - first, kSplit);
+  const int count = min(length - first, kSplit), queries = rows * a.group;
   const int warp = threadIdx.x / kWarp, team = threadIdx.x / kLanes;
   // A head of 96 leaves a quarter of the lanes without elements: they read the last one's.
   const bool active = threadIdx.x % kLanes * kPack < K;
@@ -53,8 +57,9 @@ __device__ __forceinline__ void attention(const AttentionArgs& a) {
     float q[G][kPack];
 #pragma unroll
     for (int g = 0; g < G; ++g) {
-      const int head = j * a.group + min(g, a.group - 1);
-      loadPack(static_cast<const T*>(a.q_NHK) + n * a.qStride + head * K + element, q[g]);
+      const int query = min(g, queries - 1), head = j * a.group + query % a.group;
+      const int64_t row = n + query / a.group;
+      loadPack(static_cast<const T*>(a.q_NHK) + row * a.qStride + head * K + element, q[g]);
 #pragma unroll
       for (int i = 0; i < kPack; ++i) q[g][i] = active ? q[g][i] * a.scale : 0;
     }
@@ -94,10 +99,13 @@ __device__ __forceinline__ void attention(const AttentionArgs& a) {
   for (int g = warp; g < G; g += kWarps) {
     float* row = weights + g * kSplit;
     float top = -3e38f, total = 0;
-    for (int t = threadIdx.x % kWarp; t < count; t += kWarp) top = fmaxf(top, row[t]);
+    // Of a bundle, all rows but the last see fewer.
+    const int unseen = rows - 1 - min(g, queries - 1) / a.group;
+    const int seen = ACOER_PLANTED(242) ? count : min(count, length - unseen - first);
+    for (int t = threadIdx.x % kWarp; t < seen; t += kWarp) top = fmaxf(top, row[t]);
     top = warpMax(top);
     for (int t = threadIdx.x % kWarp; t < count; t += kWarp) {
-      const float weight = __expf(row[t] - top);
+      const float weight = t < seen ? __expf(row[t] - top) : 0;
       total += weight;
       row[t] = kScaled ? weight * valueScale(a, position + t) : weight;
     }
@@ -147,18 +155,22 @@ __device__ __forceinline__ void attention(const AttentionArgs& a) {
   }
   if (!ACOER_PLANTED(42)) __syncthreads();
 
-  const int64_t item = scratchItem(n, a.kvHeads, j, a.splits, split) * a.group;
-  for (int i = threadIdx.x; i < a.group * K; i += kAttentionThreads) {
+  for (int i = threadIdx.x; i < queries * K; i += kAttentionThreads) {
+    const int query = i / K, row = n + query / a.group;
+    const int seen = ACOER_PLANTED(243) ? length : a.positions_N[row] + 1;
+    if (seen <= first) continue;
     float total = 0;
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) total += sums[w * G * K + i];
-    if (length <= kSplit) {
-      T* out = static_cast<T*>(a.out_NHK) + (int64_t{n} * a.kvHeads + j) * a.group * K;
-      out[i] = fromFloat<T>(total / stats[i / K * 2 + 1]);
-    } else {
-      a.sums_NJsGK[item * K + i] = total;
-      if (i < 2 * a.group) a.stats_NJsG2[item * 2 + i] = stats[i];
+    const int head = query % a.group, k = i % K;
+    if (seen <= kSplit) {
+      T* out = static_cast<T*>(a.out_NHK) + (int64_t{row} * a.kvHeads + j) * a.group * K;
+      out[head * K + k] = fromFloat<T>(total / stats[2 * query + 1]);
+      continue;
     }
+    const int64_t item = scratchItem(row, a.kvHeads, j, a.splits, split) * a.group + head;
+    a.sums_NJsGK[item * K + k] = total;
+    if (k < 2) a.stats_NJsG2[item * 2 + k] = stats[2 * query + k];
   }
 }
 

@@ -49,6 +49,7 @@ struct Batch {
   std::vector<C> keys, values;
   std::vector<float> keyScales, valueScales;
   std::vector<int32_t> pages, positions;
+  std::vector<int32_t> bundles;  // empty: each row on its own
 
   // `page`: positions of one; 0: each row has one page.
   Batch(Lengths rows, int kvHeads, int group, uint64_t seed, int page = 0)
@@ -109,6 +110,7 @@ struct Batch {
 
   std::vector<T> attend() const {
     const auto rows = static_cast<unsigned>(lengths.size());
+    const bool bundled = !bundles.empty();
     const size_t items = lengths.size() * size_t(kvHeads * splits * group);
     std::vector<float> sums = emu::unwritten<float>(items * K);
     std::vector<float> stats = emu::unwritten<float>(items * 2);
@@ -120,6 +122,7 @@ struct Batch {
                              .valueScales_SJL = valueScales.data(),
                              .pages_NT = pages.data(),
                              .positions_N = positions.data(),
+                             .bundles_B1 = bundled ? bundles.data() : nullptr,
                              .sums_NJsGK = sums.data(),
                              .stats_NJsG2 = stats.data(),
                              .out_NHK = out.data(),
@@ -130,8 +133,11 @@ struct Batch {
                              .pagesPerRow = pagesPerRow,
                              .pagePositions = pagePositions,
                              .scale = static_cast<float>(1 / std::sqrt(K))};
-    emu::launch(kernelsOf<T, C, K>()[attentionGroupIndex(group)],
-                dim3(unsigned(splits), unsigned(kvHeads), rows), dim3(kAttentionThreads), 0, args);
+    const int queries = bundled ? group * rowsPerBundle(group) : group;
+    const unsigned blocks = bundled ? static_cast<unsigned>(bundles.size() - 1) : rows;
+    emu::launch(kernelsOf<T, C, K>()[attentionGroupIndex(queries)],
+                dim3(unsigned(splits), unsigned(kvHeads), blocks), dim3(kAttentionThreads), 0,
+                args);
     if (splits > 1) {
       const CombineArgs rest{.sums_NJsGK = sums.data(),
                              .stats_NJsG2 = stats.data(),
@@ -292,4 +298,46 @@ EMU_TEST(attention_batch_invariance) {
 }
 EMU_TEST(attention_batch_invariance_int8) {
   emu::forEachSchedule([] { checkInvariance<int8_t>(); });
+}
+
+// Each sequence's last rows, at positions that follow each other, attend as they do on their own.
+template <class T, int K, class C = T>
+void checkBundles(int group) {
+  const int most = rowsPerBundle(group);
+  Batch<T, K, C> batch({3, 513, 258, 2}, 2, group, 11, 256);
+  const Batch<T, K, C> ends = batch;
+  batch.lengths.clear();
+  batch.pages.clear();
+  batch.positions.clear();
+  for (size_t s = 0; s < ends.lengths.size(); ++s) {
+    const int rows = std::min({most, ends.lengths[s], 2 + 2 * static_cast<int>(s)});
+    batch.bundles.push_back(static_cast<int32_t>(batch.lengths.size()));
+    for (int length = ends.lengths[s] - rows + 1; length <= ends.lengths[s]; ++length) {
+      batch.lengths.push_back(length);
+      batch.positions.push_back(length - 1);
+      const auto pages = ends.pages.begin() + long(s) * ends.pagesPerRow;
+      batch.pages.insert(batch.pages.end(), pages, pages + ends.pagesPerRow);
+    }
+  }
+  // The last bundle is idle.
+  for (int i = 0; i < 2; ++i) batch.bundles.push_back(static_cast<int32_t>(batch.lengths.size()));
+  emu::Data data(12);
+  batch.q = data.normals<T>(batch.lengths.size() * size_t(2 * group * K));
+  batch.check();
+  const std::vector<T> together = batch.attend();
+  batch.bundles.clear();
+  emu::expectSame(together, batch.attend(), "rows of a bundle, group " + std::to_string(group));
+}
+EMU_TEST(attention_bundles) {
+  emu::forEachSchedule(
+      [] {
+        for (int group = 1; group <= 8; ++group) checkBundles<Bf16, 64>(group);
+      },
+      1);
+}
+EMU_TEST(attention_bundles_fp32) {
+  emu::forEachSchedule([] { checkBundles<float, 96>(2); }, 1);
+}
+EMU_TEST(attention_bundles_int8) {
+  emu::forEachSchedule([] { checkBundles<Bf16, 128, int8_t>(2); }, 1);
 }

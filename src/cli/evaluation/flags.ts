@@ -20,6 +20,7 @@ export interface EvalFlags extends EngineFlags, JudgeFlags, RanksFlags {
   seed: number;
   slots?: number;
   kvCacheDtype: KvCacheDtype;
+  numSpeculativeTokens: number;
   out?: string;
   completions?: string;
   tokenizer?: string;

@@ -158,7 +158,7 @@ class EvaluationRun {
     file: EvaluationFile | null,
     finished: EvalRow[],
   ): Promise<EvalRow[]> {
-    const { samples, seed, slots: maxSlots, kvCacheDtype } = this.flags;
+    const { samples, seed, slots: maxSlots, kvCacheDtype, numSpeculativeTokens } = this.flags;
     const temperature = temperatureOf(this.flags);
     const { dataset, problems, protocol } = benchmark;
     const total = problems * samples;
@@ -180,6 +180,7 @@ class EvaluationRun {
       enableThinking: protocol.enableThinking,
       maxSlots,
       kvCacheDtype,
+      numSpeculativeTokens,
       signal: this.signal,
       finished,
       onNoRoom: ({ problem, ids }) => shown && printNote(noRoom(this.session, problem.id, ids.length)),
