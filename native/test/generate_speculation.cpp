@@ -1,4 +1,5 @@
-// Lossless speculation: proposals change how many steps a sequence takes, and nothing that is drawn.
+// Lossless speculation: proposals change how many steps a sequence takes, and nothing that is
+// drawn.
 #include <ATen/ATen.h>
 
 #include "emulated_gpu.h"
@@ -50,8 +51,8 @@ std::vector<GenerateRequest> repetitiveRequests(const ModelSpec& spec,
     const size_t i = requests.size();
     std::vector<int32_t> prompt = randomIds(spec, length, 50 + i);
     for (size_t t = 7; t < prompt.size(); ++t) prompt[t] = prompt[t % 7];
-    requests.push_back(makeRequest(prompt, 4, 20 + static_cast<int64_t>(13 * i),
-                                   policies[i % policies.size()]));
+    requests.push_back(
+        makeRequest(prompt, 4, 20 + static_cast<int64_t>(13 * i), policies[i % policies.size()]));
     requests.back().stopIds = {static_cast<int32_t>(2 + i)};
     requests.back().seed = 60 + i;
     requests.back().sampling.temperature = i % 3 == 0 ? 0 : 0.2;
@@ -82,8 +83,7 @@ ACOER_TEST(speculation_changes_no_token_on_a_cpu) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
     const auto model = tinyModel(dtype, 41);
     const auto adapter = strongAdapter(model, 42), other = strongAdapter(model, 43);
-    const auto requests =
-        repetitiveRequests(model->spec, {adapter.get(), nullptr, other.get()});
+    const auto requests = repetitiveRequests(model->spec, {adapter.get(), nullptr, other.get()});
     for (const int64_t maxSlots : {1, 3, 11}) {
       GenerateOptions options;
       options.maxSlots = maxSlots;

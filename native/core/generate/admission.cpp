@@ -201,8 +201,8 @@ GenerateRun::Sequence GenerateRun::makeSequence() {
     sequence.seen.emplace(request.promptIds.begin(), request.promptIds.end());
   }
   if (options_.numSpeculativeTokens > 0) {
-    sequence.text = texts_.enter(groupOf(request, group_.request), request.promptIds,
-                                 request.firstToken);
+    sequence.text =
+        texts_.enter(groupOf(request, group_.request), request.promptIds, request.firstToken);
   }
   return sequence;
 }

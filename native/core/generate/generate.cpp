@@ -177,9 +177,8 @@ void GenerateRun::addRows(int64_t slot, DecodeRows& rows, std::vector<DrawRow>& 
   const Sequence& sequence = slots_[static_cast<size_t>(slot)];
   const GenerateRequest& request = requestOf(sequence);
   for (size_t i = 0; i < sequence.rows(); ++i) {
-    rows.add(sequence.policy, i == 0 ? sequence.nextId : sequence.proposed[i - 1],
-             pages_.of(slot), sequence.nextPosition + static_cast<int64_t>(i),
-             sequence.shared.get());
+    rows.add(sequence.policy, i == 0 ? sequence.nextId : sequence.proposed[i - 1], pages_.of(slot),
+             sequence.nextPosition + static_cast<int64_t>(i), sequence.shared.get());
     DrawRow draw;
     draw.logitsRow = std::ssize(draws);
     draw.options = &request.sampling;

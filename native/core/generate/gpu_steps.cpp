@@ -92,8 +92,8 @@ std::vector<int32_t> GpuSteps::bundlesOf(const std::vector<GpuRow>& rows) const 
   const int64_t most = cuda::rowsPerBundle(model_.spec.numHeads / model_.spec.numKvHeads);
   std::vector<int32_t> begins;
   for (size_t n = 0; n < rows.size(); ++n) {
-    const bool joins = n > 0 && rows[n].follows(rows[n - 1]) &&
-                       static_cast<int64_t>(n) - begins.back() < most;
+    const bool joins =
+        n > 0 && rows[n].follows(rows[n - 1]) && static_cast<int64_t>(n) - begins.back() < most;
     if (!joins) begins.push_back(static_cast<int32_t>(n));
   }
   if (begins.size() == rows.size()) return {};
@@ -170,14 +170,12 @@ void GpuSteps::upload(const std::vector<GpuRow>& rows, const std::vector<int32_t
 void GpuSteps::step(const Layout& layout) {
   const int64_t N = layout.rows(), vocab = model_.spec.vocabSize;
   void* stream = currentGpuStream(model_.device);
-  const at::Tensor logits_NV =
-      decoder_.decodeOnDevice({.ids_N = int32sOf(ids_, N),
-                               .pages_NT = int32sOf(pages_, N * pagesPerRow_).view({N, -1}),
-                               .positions_N = int32sOf(positions_, N),
-                               .bundles_B1 = layout.bundles == 0
-                                                 ? at::Tensor()
-                                                 : int32sOf(bundles_, layout.bundles + 1)},
-                              layout.spans, layout.splits, cache_);
+  const at::Tensor logits_NV = decoder_.decodeOnDevice(
+      {.ids_N = int32sOf(ids_, N),
+       .pages_NT = int32sOf(pages_, N * pagesPerRow_).view({N, -1}),
+       .positions_N = int32sOf(positions_, N),
+       .bundles_B1 = layout.bundles == 0 ? at::Tensor() : int32sOf(bundles_, layout.bundles + 1)},
+      layout.spans, layout.splits, cache_);
   const cuda::SamplerArgs sampler{.logits_MV = logits_NV.const_data_ptr<float>(),
                                   .rows_N = samplers_.in<cuda::SamplerRow>(state_),
                                   .seen_SW = penalties_ ? seen_.in<uint32_t>(state_) : nullptr,

@@ -100,8 +100,7 @@ int64_t rowsOfStep(const Model& model, const GenerateOptions& options, int64_t s
   if (options.numSpeculativeTokens == 0) return sequences;
   const bool hostOnly = model.device.is_cpu() && model.kernels == nullptr;
   const int64_t worthIt = hostOnly ? kRowsWorthItOnCpu : kRowsWorthItOnGpu;
-  return std::max(sequences,
-                  std::min(worthIt, sequences * (1 + options.numSpeculativeTokens)));
+  return std::max(sequences, std::min(worthIt, sequences * (1 + options.numSpeculativeTokens)));
 }
 
 int64_t positionsNeeded(const GenerateRequest& request) {
@@ -139,10 +138,10 @@ DecoderNeeds needsOf(const OpenDecoder& open, const GenerateOptions& options) {
 
 void checkOptions(const GenerateOptions& options) {
   require(options.maxSlots >= 1, "generate: maxSlots", "at least 1", options.maxSlots);
-  require(options.numSpeculativeTokens >= 0 &&
-              options.numSpeculativeTokens <= kMostSpeculativeTokens,
-          "generate: numSpeculativeTokens", c10::str("from 0 to ", kMostSpeculativeTokens),
-          options.numSpeculativeTokens);
+  require(
+      options.numSpeculativeTokens >= 0 && options.numSpeculativeTokens <= kMostSpeculativeTokens,
+      "generate: numSpeculativeTokens", c10::str("from 0 to ", kMostSpeculativeTokens),
+      options.numSpeculativeTokens);
   require(options.kvBytes >= 0, "generate: kvBytes", "0 (a share of the free memory) or positive",
           options.kvBytes);
   require(options.progressEveryMs >= 0 && std::isfinite(options.progressEveryMs),

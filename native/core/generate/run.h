@@ -51,8 +51,8 @@ class GenerateRun {
     bool done = false;                                // its tokens are complete
     bool finite = true;                               // the logits of its next token
     std::optional<std::unordered_set<int32_t>> seen;  // only with a repetition penalty
-    // With speculation: its text, what is proposed to follow nextId in this step, and with a penalty
-    // what has been seen after each of those.
+    // With speculation: its text, what is proposed to follow nextId in this step, and with a
+    // penalty what has been seen after each of those.
     std::optional<SpeculativeText> text;
     std::vector<int32_t> proposed;
     std::vector<std::unordered_set<int32_t>> seenAfter;

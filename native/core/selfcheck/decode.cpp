@@ -18,6 +18,9 @@ constexpr int64_t kOfOneBlock = 3;  // rows that fit one
 constexpr int8_t kNoCode = -128;    // not one of -127 to 127
 constexpr int64_t kPages = 4, kPositions = kPages * cuda::kAttentionSplit;
 
+// Of sequence n, if each has up to so many.
+int64_t rowsOf(int64_t n, int64_t each) { return std::min(each, kLengths[n]); }
+
 // A decoder's steps over a cache of one layer.
 struct Side {
   const Model& model;
@@ -77,17 +80,32 @@ struct Side {
     ops->placeRows(part, rows);
     ops->attention(part, 0, /*writeOnly=*/true);
   }
-  void attend(const at::Tensor& qkv_NE, const at::Tensor& out_NHK) const {
+  // The last `each` positions of every row, in bundles if those are several.
+  void attend(const at::Tensor& qkv_NE, const at::Tensor& out_NHK, int64_t each = 1) const {
     DecodeRows rows;
     rows.clear(pages);
-    for (int64_t n = 0; n < kRows; ++n) addRows(rows, n, kLengths[n] - 1, kLengths[n]);
+    std::vector<int32_t> bundles{0};
+    for (int64_t n = 0; n < kRows; ++n) {
+      addRows(rows, n, kLengths[n] - rowsOf(n, each), kLengths[n]);
+      bundles.push_back(static_cast<int32_t>(rows.count()));
+    }
     DecodePart part = this->part(rows.count());
     part.qkv_NE = qkv_NE.clone();
     part.heads_NHK = out_NHK;
     ops->placeRows(part, rows);
+    if (each > 1) part.device.bundles_B1 = at::tensor(bundles, at::kInt).to(model.device);
     ops->attention(part, 0, /*writeOnly=*/false);
   }
 };
+
+int64_t rowsPerBundle(const ModelSpec& spec) {
+  return cuda::rowsPerBundle(spec.numHeads / spec.numKvHeads);
+}
+
+// Room for the blocks of as many rows as bundles have.
+void reserve(const Side& side) {
+  side.ops->reserve(kRows * rowsPerBundle(side.model.spec), cuda::attentionSplits(kPositions));
+}
 
 // The model in fp32, in which tensor operations compute the reference.
 Model wideModel(const Model& model) {
@@ -227,7 +245,28 @@ void checkAttention(Figures& figures, const Side& side, const Side& exact) {
                      wide.narrow(0, kOfOneBlock, rest));
 }
 
-// The same over a cache in int8. `plain`: the kernels over one of the model's type.
+// The last positions of a sequence as one bundle, where a model has room for that.
+void checkBundles(Figures& figures, const Side& side, const Side& exact) {
+  const ModelSpec& spec = figures.spec();
+  const int64_t each = rowsPerBundle(spec);
+  if (each == 1) return;
+  int64_t rows = 0;
+  for (int64_t n = 0; n < kRows; ++n) rows += rowsOf(n, each);
+  const bool codes = side.cache.isQuantized();
+  figures.begin(
+      kernelName(cuda::attentionKernel(figures.dtype() == at::kBFloat16, codes, spec.headDim,
+                                       each * spec.numHeads / spec.numKvHeads)) +
+      " over bundles");
+  const Guarded found({rows, spec.qRows()}, figures.dtype(), figures.device());
+  const at::Tensor qkv_NE = figures.normal({rows, spec.qkvRows()});
+  const at::Tensor wide = at::empty({rows, spec.qRows()}, at::device(figures.device()));
+  side.attend(qkv_NE, found.tensor(), each);
+  if (codes) takeCodes(exact, side);
+  exact.attend(qkv_NE.to(at::kFloat), wide, each);
+  figures.expectNear(found, wide);
+}
+
+// checkAttention() over a cache in int8. `plain`: the kernels over one of the model's type.
 void checkAttentionOverCodes(Figures& figures, const Side& side, const Side& plain,
                              const Side& exact) {
   const ModelSpec& spec = figures.spec();
@@ -250,6 +289,7 @@ void checkAttentionOverCodes(Figures& figures, const Side& side, const Side& pla
   figures.begin(
       kernelName(cuda::attentionKernel(/*bf16=*/true, /*int8Cache=*/true, spec.headDim, group)));
   figures.expectNear(found, wide);
+  checkBundles(figures, side, exact);
 }
 
 }  // namespace
@@ -262,9 +302,8 @@ void checkInt8Cache(Figures& figures) {
   const Side side(model, onGpu(), kPages, NAN, KvCacheDtype::kInt8);
   const Side plain(model, onGpu(), kPages, 0);
   const Side exact(wide, tensorDecodeOps(wide, kPositions), 1, 0, KvCacheDtype::kInt8);
-  for (const Side* each : {&side, &plain}) {
-    each->ops->reserve(kRows, cuda::attentionSplits(kPositions));
-  }
+  reserve(side);
+  reserve(plain);
   checkAttentionOverCodes(figures, side, plain, exact);
 }
 
@@ -274,10 +313,11 @@ void checkDecode(Figures& figures) {
   const Model model = checkedModel(figures, spec, /*matrices=*/false), wide = wideModel(model);
   Side side(model, gpuDecodeOps(model, kPositions, figures.kernels()), kPages, NAN);
   const Side exact(wide, tensorDecodeOps(wide, kPositions), 1, 0);
-  side.ops->reserve(kRows, cuda::attentionSplits(kPositions));
+  reserve(side);
   checkNorm(figures, *side.ops, *exact.ops);
   checkActivation(figures, *side.ops, *exact.ops);
   checkAttention(figures, side, exact);
+  checkBundles(figures, side, exact);
 }
 
 }  // namespace acoer

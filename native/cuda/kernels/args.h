@@ -64,7 +64,7 @@ struct AttentionArgs {
   // The rows [bundles[b], bundles[b + 1]) of a block, which have the same pages and positions that
   // follow each other. Null: block n has row n.
   const int32_t* bundles_B1 = nullptr;
-  float* sums_NJsGK;  // scratch: weighted values of each split, G = group
+  float* sums_NJsGK;   // scratch: weighted values of each split, G = group
   float* stats_NJsG2;  // scratch: largest score and sum of weights of each split
   void* out_NHK;
   int64_t qStride;                     // elements from row to row of q
