@@ -31,8 +31,14 @@ const MUTANTS = [
     what: 'prompts use, and replace, the scratch whose addresses graphs hold',
     file: 'generate/decode.cpp',
     from: [
-      ['makeRoom(prompts_, rows.count());', 'makeRoom(steps_, rows.count());'],
-      ['from, to, prompts_, 0', 'from, to, steps_, 0'],
+      [
+        'makeRoom(prompts_, rows.count());\n  forEachWeights',
+        'makeRoom(steps_, rows.count());\n  forEachWeights',
+      ],
+      [
+        'parts.push_back(makePart(rows.spans, cache, weights, from, to, prompts_, 0));',
+        'parts.push_back(makePart(rows.spans, cache, weights, from, to, steps_, 0));',
+      ],
     ],
     tests: ['gpu_kernels_graphs_survive_longer_prompts'],
   },
@@ -96,7 +102,7 @@ const MUTANTS = [
     name: 'seed-reuse',
     what: 'the random counter begins anew with every upload',
     file: 'generate/gpu_steps.cpp',
-    from: 'samplers[n].position = static_cast<uint64_t>(row.drawn);',
+    from: 'samplers[n].position = static_cast<uint64_t>(row.request->firstToken + row.drawn);',
     to: 'samplers[n].position = 0;',
     tests: ['gpu_kernels_batch_does_not_show'],
   },
@@ -120,15 +126,15 @@ const MUTANTS = [
     name: 'shared-prompt-position',
     what: 'a sample gets a position too few of its prompt',
     file: 'generate/admission.cpp',
-    from: 'cache_.copySlot(*group_.cache, prompt, shared, slot, positions);',
-    to: 'cache_.copySlot(*group_.cache, prompt, shared, slot, positions - 1);',
+    from: 'cache_.copySlot(*group_.cache, prompt, shared + begin, page, count);',
+    to: 'cache_.copySlot(*group_.cache, prompt, shared + begin, page, count - 1);',
     tests: ['gpu_kernels_graphs_survive_longer_prompts'],
   },
   {
     name: 'short-scratch',
     what: 'the end of a look lies beyond the scratch that was reserved for attention',
     file: 'generate/gpu_steps.cpp',
-    from: 'std::min(rows[n].position + steps, cache_.positions())',
+    from: 'std::min(rows[n].position + steps, longest_)',
     to: 'rows[n].position + steps',
     tests: ['gpu_kernels_decode_ends_at_a_block'],
   },
@@ -139,6 +145,22 @@ const MUTANTS = [
     from: 'if (graphs_.size() <= kMostGraphs) return;',
     to: 'return;',
     tests: ['gpu_kernels_graphs_are_bounded'],
+  },
+  {
+    name: 'bundle-of-two',
+    what: 'rows of several sequences attend over the pages of the first',
+    file: 'generate/gpu_steps.cpp',
+    from: 'rows[n].follows(rows[n - 1]) &&',
+    to: '',
+    tests: ['gpu_kernels_speculation'],
+  },
+  {
+    name: 'bundles-of-a-graph',
+    what: 'a graph is taken for the same rows in more bundles',
+    file: 'generate/gpu_steps.cpp',
+    from: 'graphs_.try_emplace(layout);',
+    to: 'graphs_.try_emplace(Layout{layout.spans, layout.splits, layout.bundles > 0});',
+    tests: ['gpu_kernels_speculation'],
   },
 ];
 
@@ -156,8 +178,20 @@ function fail(message) {
 const unknown = positionals.find((name) => MUTANTS.every((mutant) => mutant.name !== name));
 if (unknown !== undefined) fail(`there is no mutant ${unknown}; see --list`);
 const chosen = MUTANTS.filter(({ name }) => positionals.length === 0 || positionals.includes(name));
+/** The file's text with the mutant in it. */
+function planted(text, { name, from, to }) {
+  const changes = typeof from === 'string' ? [[from, to]] : from;
+  return changes.reduce((changed, [before, after]) => {
+    if (changed.split(before).length !== 2) fail(`${name}: its place in the source has changed`);
+    return changed.replace(before, () => after);
+  }, text);
+}
+
 if (values.list) {
-  for (const { name, what } of MUTANTS) console.log(`${name.padEnd(24)}${what}`);
+  for (const mutant of MUTANTS) {
+    planted(readFileSync(join(packageRoot, 'native', 'core', mutant.file), 'utf8'), mutant);
+    console.log(`${mutant.name.padEnd(24)}${mutant.what}`);
+  }
   process.exit(0);
 }
 
@@ -208,15 +242,6 @@ function failures(tests) {
   }));
   if (status !== 0 && failed.length === 0) failed.push({ name: tests.join(), why: 'the program ended' });
   return failed;
-}
-
-/** The file's text with the mutant in it. */
-function planted(text, { name, from, to }) {
-  const changes = typeof from === 'string' ? [[from, to]] : from;
-  return changes.reduce((changed, [before, after]) => {
-    if (changed.split(before).length !== 2) fail(`${name}: its place in the source has changed`);
-    return changed.replace(before, () => after);
-  }, text);
 }
 
 const testsOf = (mutants) =>

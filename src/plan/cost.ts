@@ -182,15 +182,18 @@ export function decodeStepWork(
     loraRank?: number | null;
     quantization?: Quantization | null;
     kvCacheDtype?: KvCacheDtype;
+    /** Tokens that are computed for each sequence. Default 1. */
+    rows?: number | undefined;
   },
 ): Work {
-  const { bytesPerElement, quantization, kvCacheDtype } = options;
+  const { bytesPerElement, quantization, kvCacheDtype, rows = 1 } = options;
   const context = sum(contextLengths);
   const lora = options.loraRank ? loraParameters(shape, options.loraRank) : 0;
   return {
     flops:
-      contextLengths.length * (forwardFlopsPerToken(shape) + 2 * lora) +
-      context * attentionFlopsPerPair(shape),
+      rows *
+      (contextLengths.length * (forwardFlopsPerToken(shape) + 2 * lora) +
+        context * attentionFlopsPerPair(shape)),
     // LoRA masters are fp32 whatever the type of the base.
     bytes:
       decodeWeightBytes(shape, bytesPerElement, quantization) +

@@ -3,6 +3,7 @@
  * (native/cuda/kernels) with decoding in CUDA graphs. The share of the device's rates that each kind of work reaches
  * and the cost of a launch are assumptions that no card has confirmed; `scripts/gpu-check measure` measures them all.
  */
+import { cacheReads, type SpeculativeStep } from './speculation';
 import { sum } from '../base/statistics';
 import type { KvCacheDtype, Quantization } from '../engine/types';
 import {
@@ -59,6 +60,8 @@ const SMALL_KERNEL_IN_GRAPH = 1.6e-6;
 const LORA_PRODUCT_IN_GRAPH = 0.75 * 4e-6;
 const ATTENTION_START = 3e-6;
 const SAMPLER = 0.1e-3;
+/** Where tokens are proposed, the host looks at every step's draws, and tells the card what to do next. */
+const LOOK = 0.1e-3;
 /** Rows that `SAMPLER` is for. */
 const SAMPLER_ROWS = 16;
 /** The head's product is the largest and gets closer to the bandwidth. */
@@ -163,6 +166,8 @@ function layerProductSeconds(
 
 export interface DecodeOptions extends PassOptions {
   kvCacheDtype?: KvCacheDtype;
+  /** Where tokens are proposed: what a step computes of each sequence. */
+  speculation?: SpeculativeStep | undefined;
 }
 
 /** One decode step of sequences that see `contextLengths` tokens. */
@@ -173,9 +178,10 @@ export function gpuDecodeStepSeconds(
   ceilings: GpuCeilings,
   shares: GpuShares,
 ): number {
-  const { bytesPerElement, loraRank, kvCacheDtype } = options;
+  const { bytesPerElement, loraRank, kvCacheDtype, speculation } = options;
   const { readBytesPerSecond: bandwidth, matmulFlopsPerSecond: rate } = ceilings;
-  const rows = contextLengths.length;
+  const rows = (speculation?.rows ?? 1) * contextLengths.length;
+  const reads = speculation === undefined ? 1 : cacheReads(speculation, shape.numHeads / shape.numKvHeads);
   const layers = shape.numLayers;
   const kernel = (bytes: number): number => bytes / bandwidth / shares.kernels;
   const cache = sum(contextLengths) * kvBytesPerToken(shape, bytesPerElement, kvCacheDtype);
@@ -183,14 +189,15 @@ export function gpuDecodeStepSeconds(
     layerProductSeconds(shape, rows, options, ceilings, shares) / layers +
     (loraRank === null ? 0 : loraLayerSeconds(shape, rows, loraRank, kernel, bytesPerElement)) +
     SMALL_KERNELS_OF_LAYER * SMALL_KERNEL_IN_GRAPH +
-    kernel(cache / layers) +
+    kernel((reads * cache) / layers) +
     ATTENTION_START;
   const head = embeddingParameters(shape);
   const headSeconds = Math.max(
     (head * bytesPerElement) / bandwidth / (shares.products + HEAD_PRODUCT_BONUS),
     (2 * rows * head) / rate / shares.matmul,
   );
-  return layers * layer + headSeconds + SAMPLER * Math.max(1, rows / SAMPLER_ROWS);
+  const look = speculation === undefined ? 0 : LOOK;
+  return layers * layer + headSeconds + SAMPLER * Math.max(1, rows / SAMPLER_ROWS) + look;
 }
 
 /** Elements that a layer's kernels besides the products read and write per token, forward and backward. */

@@ -24,6 +24,7 @@ import {
 import type { PlanDevice } from './devices';
 import { KV_SHARE, planKv, PREFILL_TOKENS, type KvPlan } from './kv';
 import type { PlannedModel } from './model-shape';
+import { rowsOfStep } from './speculation';
 import {
   adaptedBy,
   largestMicroBatch,
@@ -173,7 +174,7 @@ function isSmall({ model, dtype, kind, work }: TrainingMemoryInput): boolean {
 const isMerged = (input: TrainingMemoryInput): boolean => isSmall(input) && input.work.quantization === null;
 
 function decoding(input: MemoryInput, kv: KvPlan, newTokens: number): Items {
-  const { model, dtype, work } = input;
+  const { model, dtype, kind, work } = input;
   const { shape } = model;
   const element = BYTES_PER_ELEMENT[dtype];
   const packed = isMerged(input);
@@ -181,7 +182,8 @@ function decoding(input: MemoryInput, kv: KvPlan, newTokens: number): Items {
   const { D, F, q, qkv } = widths(shape);
   const rows = Math.max(work.promptTokens, Math.min(PREFILL_TOKENS, work.prompts * work.promptTokens));
   const perRow = 2 * D + qkv + q + 3 * F;
-  const logits = Math.max(1, kv.slots) * shape.vocabSize * wideBytes(dtype);
+  const stepRows = rowsOfStep(work.numSpeculativeTokens, Math.max(1, kv.slots), kind);
+  const logits = stepRows * shape.vocabSize * wideBytes(dtype);
   const rope = 2 * (work.promptTokens + newTokens) * shape.headDim * wideBytes(dtype);
   const adapter =
     packed || work.loraRank === null ? 0 : decodeAdapterElements(shape, adaptedBy(shape, work)) * element;

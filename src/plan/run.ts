@@ -12,6 +12,7 @@ import { changesForSpeed, changesForTime } from './faster';
 import { defaultTrajectory, type LengthTrajectory } from './lengths';
 import { availableUnder, planMemory, type MemoryPlan } from './memory';
 import type { PlannedModel } from './model-shape';
+import { speculativeStep, type SpeculativeStep } from './speculation';
 import { planTime, type RunTime } from './time';
 import { drawAhead, plannedWork, type PlannedWork } from './workload';
 
@@ -34,6 +35,8 @@ export interface PlanInput {
 
 export interface Plan {
   model: { parameters: number; dtype: Dtype } & Pick<Config, 'quantization' | 'kvCacheDtype'>;
+  /** Of a step of the rollouts with all slots taken, as assumed; null: nothing is proposed. */
+  speculation: SpeculativeStep | null;
   device: PlanDevice;
   /** Processes that train together; memory is that of one, times are the run's. */
   ranks: number;
@@ -140,10 +143,12 @@ function* planning(input: PlanInput): Generator<void, Plan> {
   const config = cutToFit(asked, device.freeBytes, (c) => of.memory(c));
   const memory = of.memory(config);
   const time = yield* of.time(config, memory);
-  const { quantization, kvCacheDtype } = config;
+  const { quantization, kvCacheDtype, numSpeculativeTokens: proposed } = config;
+  const slots = memory.kv?.slots ?? 0;
   const dtype = plannedDtype(config, model);
   return {
     model: { parameters: parameterCount(model.shape), dtype, quantization, kvCacheDtype },
+    speculation: proposed === 0 || slots === 0 ? null : speculativeStep(proposed, slots, device.kind),
     device,
     ranks,
     promptTokens,

@@ -28,6 +28,7 @@ import {
   type PassSeconds,
 } from './gpu-time';
 import { dealtByLength, dealtOf } from '../base/dealing';
+import { speculativeStep, type SpeculativeStep } from './speculation';
 import { drawLengths, drawnPart, type DrawnPart, type LengthTrajectory } from './lengths';
 import { trainedParameters } from './workload';
 import { keptLayers, type MemoryInput, type MemoryPlan } from './memory';
@@ -109,6 +110,18 @@ const optionsOf = ({ dtype, work: { loraRank, quantization, kvCacheDtype } }: Ti
   kvCacheDtype,
 });
 
+type DecodeStep = (contexts: readonly number[], speculation?: SpeculativeStep) => number;
+
+/** With what is proposed: seconds of a step for each token that a sequence makes in it. */
+function stepClock({ work, device }: TimeInput, seconds: DecodeStep): DecodeClock['decodeStep'] {
+  const { numSpeculativeTokens } = work;
+  if (numSpeculativeTokens === 0) return (contexts) => seconds(contexts);
+  return (contexts) => {
+    const step = speculativeStep(numSpeculativeTokens, contexts.length, device.kind);
+    return seconds(contexts, step) / step.tokens;
+  };
+}
+
 /** @param shares fractions of the device's rates that are reached */
 function floorClock(
   input: TimeInput,
@@ -119,7 +132,11 @@ function floorClock(
   const options = optionsOf(input);
   const seconds = (of: Work): number => floorSeconds(of, ceilings);
   return {
-    decodeStep: (contexts) => seconds(decodeStepWork(shape, contexts, options)) / bandwidth,
+    decodeStep: stepClock(
+      input,
+      (contexts, step) =>
+        seconds(decodeStepWork(shape, contexts, { ...options, rows: step?.rows })) / bandwidth,
+    ),
     pass: (sequences) => {
       const forward = seconds(scoreWork(shape, sequences, options));
       const plain = seconds(trainWork(shape, sequences, { ...options, recompute: false }));
@@ -146,7 +163,9 @@ function expectedClock(input: TimeInput, ceilings: GpuCeilings): Clock {
   const pass = (sequences: readonly TrainSequence[]): PassSeconds =>
     gpuPassSeconds(shape, sequences, options, ceilings, shares);
   return {
-    decodeStep: (contexts) => gpuDecodeStepSeconds(shape, contexts, options, ceilings, shares),
+    decodeStep: stepClock(input, (contexts, speculation) =>
+      gpuDecodeStepSeconds(shape, contexts, { ...options, speculation }, ceilings, shares),
+    ),
     pass,
     score: (sequences) => pass(sequences).forward,
     prefill: (tokens) => gpuPrefillSeconds(shape, tokens, options, ceilings, shares),

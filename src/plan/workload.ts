@@ -56,6 +56,7 @@ export interface PlannedWork extends TrainingWork {
   scoringPasses: number;
   kvBytes: number | null;
   kvCacheDtype: KvCacheDtype;
+  numSpeculativeTokens: number;
   /** Servers sample the completions. */
   served: boolean;
   /** Problems of the larger of a run's evaluations; 0: none. */
@@ -124,6 +125,7 @@ export function plannedWork(
     adapted,
     kvBytes: config.kvBytes,
     kvCacheDtype: config.kvCacheDtype,
+    numSpeculativeTokens: config.numSpeculativeTokens,
     served: servedBy(config) !== null,
     evalProblems: Math.ceil(Math.max(config.evalProblems, config.evalSampledProblems) / ranks),
     evalMaxNewTokens: config.evalMaxNewTokens,

@@ -80,6 +80,14 @@ function expectationLines({ device: { expected, ceilings }, model: { quantizatio
   ];
 }
 
+function speculationLines({ speculation }: Plan): string[] {
+  if (speculation === null) return [];
+  const { rows, tokens } = speculation;
+  return [
+    `Assumed, as it was on SmolLM2: proposed tokens are right often enough for ${tokens.toFixed(2)} tokens a step from ${rows.toFixed(2)} rows of a sequence.`,
+  ];
+}
+
 function timeLines(plan: Plan): string[] {
   const { time, device, ranks } = plan;
   if (time === null) return [];
@@ -105,6 +113,7 @@ function timeLines(plan: Plan): string[] {
     ...table.split('\n'),
     "Limit: what the device's rates allow.",
     ...expectationLines(plan),
+    ...speculationLines(plan),
     `run        ${hours.limit.toPrecision(3)} ${unit} at the limit, ${hours.expected.toPrecision(3)} expected, with ${evaluations}`,
     ...(ranks === 1
       ? []
