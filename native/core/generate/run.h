@@ -1,5 +1,5 @@
-// The inside of generate() and decodeArrivals(): admission (admission.cpp) and decoding
-// (generate.cpp).
+// The inside of generate() and decodeArrivals(): admission (admission.cpp), decoding (steps.cpp),
+// and the rest (generate.cpp).
 #pragma once
 
 #include <chrono>
