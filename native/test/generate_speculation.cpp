@@ -161,9 +161,9 @@ ACOER_TEST(gpu_kernels_speculation) {
   const auto adapter = strongAdapter(model, 42);
   std::vector<GenerateRequest> requests;
   for (const int64_t length : {250, 17, 3}) {
-    requests.push_back(makeRequest(std::vector<int32_t>(static_cast<size_t>(length), 7), 2, 14,
+    requests.push_back(makeRequest(std::vector<int32_t>(static_cast<size_t>(length), 7), 2, 30,
                                    length == 17 ? adapter.get() : nullptr));
-    requests.back().sampling.temperature = length == 3 ? 0.1 : 0;
+    requests.back().sampling.temperature = length == 250 ? 0 : 0.4;
   }
   requests[1].sampling.repetitionPenalty = 1.01;
   GenerateOptions options;

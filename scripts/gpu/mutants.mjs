@@ -154,14 +154,6 @@ const MUTANTS = [
     to: '',
     tests: ['gpu_kernels_speculation'],
   },
-  {
-    name: 'bundles-of-a-graph',
-    what: 'a graph is taken for the same rows in more bundles',
-    file: 'generate/gpu_steps.cpp',
-    from: 'graphs_.try_emplace(layout);',
-    to: 'graphs_.try_emplace(Layout{layout.spans, layout.splits, layout.bundles > 0});',
-    tests: ['gpu_kernels_speculation'],
-  },
 ];
 
 const { values, positionals } = scriptArguments(import.meta.url, {
