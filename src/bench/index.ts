@@ -185,7 +185,7 @@ const trainingWork = (options: BenchOptions) =>
 
 function phasesOf(options: BenchOptions, repeats: readonly Repeat[], medians: Ceilings) {
   const { bench, workload, model } = options;
-  const { loraRank } = workload;
+  const { loraRank, kvCacheDtype } = workload;
   const bytesPerElement = BYTES_PER_ELEMENT[model.info.dtype];
   const sequences = workload.prompts * workload.group;
   const newTokens = sequences * workload.newTokens;
@@ -194,7 +194,7 @@ function phasesOf(options: BenchOptions, repeats: readonly Repeat[], medians: Ce
     model.info,
     { ...workload, samplesPerPrompt: workload.group, slots: slots(workload) },
     medians,
-    { bytesPerElement, loraRank },
+    { bytesPerElement, loraRank, kvCacheDtype },
   );
   const trainFloor = floorSeconds(trainingWork(options), medians);
   const phases: BenchResult['phases'] = {};

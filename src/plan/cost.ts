@@ -335,7 +335,7 @@ export function rolloutFloorSeconds(
   shape: ModelShape,
   plan: RolloutPlan,
   ceilings: Ceilings,
-  options: { bytesPerElement: number; loraRank?: number | null },
+  options: { bytesPerElement: number; loraRank?: number | null; kvCacheDtype?: KvCacheDtype },
 ): number {
   let seconds =
     plan.prompts * floorSeconds(prefillWork(shape, plan.promptTokens, options.bytesPerElement), ceilings);

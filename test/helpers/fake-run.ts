@@ -4,9 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readMetrics } from '../../src/run';
 import type { StepMetrics } from '../../src/base/types';
+import type { GenerateCallOptions, Model } from '../../src/engine/types';
+import { train, type TrainEvent } from '../../src/train';
 import { FakeEngine, type FakeFaults } from './fake-engine';
 import { fakeDataset, fakeEvaluation, fakeTokenizer } from './fake-tokenizer';
-import type { Given } from './given';
+import { asCall, type Given } from './given';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-fake-'));
 let folders = 0;
@@ -58,4 +60,25 @@ export function filesOf(folder: string): Record<string, string> {
   return Object.fromEntries(
     paths.sort().map((path) => [path.slice(folder.length + 1), readFileSync(path, 'utf8')]),
   );
+}
+
+/** A run of two steps and evaluations: what its calls of `generate` were told, its warnings, its lines. */
+export async function toldRun<Option extends keyof GenerateCallOptions>(option: Option, more: Given) {
+  const parts = fakeParts();
+  const told = new Set<GenerateCallOptions[Option]>();
+  const load = parts.engine.loadModel.bind(parts.engine);
+  parts.engine.loadModel = async (...given: Parameters<typeof load>) => {
+    const model: Model = await load(...given);
+    const generate = model.generate.bind(model);
+    model.generate = (requests, options) => {
+      told.add(options?.[option]);
+      return generate(requests, options);
+    };
+    return model as Awaited<ReturnType<typeof load>>;
+  };
+  const warnings: string[] = [];
+  const onEvent = (event: TrainEvent) => void (event.type === 'warning' && warnings.push(event.message));
+  const settings = fakeRun({ ...parts, maxSteps: 2, evalSteps: 1, onEvent, ...more });
+  await (await train(...asCall(settings))).result();
+  return { told: [...told], warnings, lines: metricsOf(settings.out) };
 }

@@ -1,9 +1,7 @@
 /** A run with `numSpeculativeTokens`: the same completions, and two numbers in its metrics. */
 import type { StepMetrics } from '../../src/base/types';
-import { train, type TrainEvent } from '../../src/train';
-import type { GenerateCallOptions, Model } from '../../src/engine/types';
-import { fakeParts, fakeRun, filesOf, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';
-import { asCall } from '../helpers/given';
+import { train } from '../../src/train';
+import { filesOf, metricsOf, newFolder, removeFakeRuns, toldRun } from '../helpers/fake-run';
 
 afterAll(removeFakeRuns);
 
@@ -11,25 +9,10 @@ const PROPOSED = 'sampling/speculation/proposed';
 const ACCEPTED = 'sampling/speculation/accepted';
 
 test('training and evaluation decode so, and nothing is weighed', async () => {
-  const parts = fakeParts();
-  const told = new Set<GenerateCallOptions['numSpeculativeTokens']>();
-  const load = parts.engine.loadModel.bind(parts.engine);
-  parts.engine.loadModel = async (...given: Parameters<typeof load>) => {
-    const model: Model = await load(...given);
-    const generate = model.generate.bind(model);
-    model.generate = (requests, options) => {
-      told.add(options?.numSpeculativeTokens);
-      return generate(requests, options);
-    };
-    return model as Awaited<ReturnType<typeof load>>;
-  };
-  const warnings: string[] = [];
-  const onEvent = (event: TrainEvent) => void (event.type === 'warning' && warnings.push(event.message));
-  const settings = fakeRun({ ...parts, maxSteps: 2, evalSteps: 1, onEvent, numSpeculativeTokens: 5 });
-  await (await train(...asCall(settings))).result();
-  expect([...told]).toEqual([5]);
+  const { told, warnings, lines } = await toldRun('numSpeculativeTokens', { numSpeculativeTokens: 5 });
+  expect(told).toEqual([5]);
   expect(warnings).toEqual([]);
-  for (const line of metricsOf(settings.out)) {
+  for (const line of lines) {
     expect(line).toMatchObject({ [PROPOSED]: 0, [ACCEPTED]: 0 });
     expect(line).not.toHaveProperty(['sampling/importance_sampling_ratio/mean']);
   }
