@@ -44,6 +44,8 @@ interface KernelCheck {
 
 /** A comparison takes a second or two; the first use of a card by libtorch some more. */
 const LIMIT_MS = 300_000;
+/** Whoever waits longer than this is told for what. */
+const TOLD_AFTER_MS = 5_000;
 const MAX_KERNEL_BYTES = 64 * 2 ** 20;
 
 /** What follows from a fault, as the end of a sentence. */
@@ -167,7 +169,7 @@ export async function kernelFaults(
   native: Pick<NativeEngine, 'kernelFacts'>,
   { device, libtorch }: Pick<DeviceInfo, 'device' | 'libtorch'>,
   model: CheckedModel,
-  { env = process.env, child = CHILD } = {},
+  { env = process.env, child = CHILD, toldAfterMs = TOLD_AFTER_MS } = {},
 ): Promise<KernelFault[]> {
   if (device === 'cpu' || model.dtype === 'float64') return [];
   const facts = await native.kernelFacts({});
@@ -178,7 +180,12 @@ export async function kernelFaults(
   const path = join(checksFolder(env), `${sha256(JSON.stringify(madeWith))}.json`);
   let check = env['ACOER_KERNELS'] === 'check' ? null : readCheck(path);
   if (check === null) {
-    const result = await compareInChild(child, device, model);
+    const waiting = setTimeout(() => {
+      warnOnce(
+        "acoer compares its CUDA kernels with libtorch's operations on this card, once for models of this shape; where code has to be compiled first, that may take a minute.",
+      );
+    }, toldAfterMs);
+    const result = await compareInChild(child, device, model).finally(() => clearTimeout(waiting));
     if ('notCompared' in result) {
       warnOnce(`acoer's CUDA kernels were not compared with libtorch's operations: ${result.notCompared}`);
       return [];

@@ -34,10 +34,16 @@ function card({ does, kernels = 'kernels', id = 'a' }: { does: string; kernels?:
   const facts = { file, card: 'RTX', cardId: id, driver: '580.1' };
   const native = { kernelFacts: () => Promise.resolve(facts) };
   const env: NodeJS.ProcessEnv = { XDG_CACHE_HOME: folder };
-  const check = (changes: { env?: NodeJS.ProcessEnv; model?: CheckedModel } = {}) =>
-    kernelFaults(native, { device: 'cuda:0', libtorch: '2.14.1' }, changes.model ?? MODEL, {
+  interface Changes {
+    env?: NodeJS.ProcessEnv;
+    model?: CheckedModel;
+    toldAfterMs?: number;
+  }
+  const check = ({ model = MODEL, toldAfterMs, ...changes }: Changes = {}) =>
+    kernelFaults(native, { device: 'cuda:0', libtorch: '2.14.1' }, model, {
       env: { ...env, ...changes.env },
       child,
+      toldAfterMs,
     });
   const started = () => readFileSync(starts, 'utf8').length;
   const checks = join(folder, 'acoer', 'gpu-check');
@@ -142,6 +148,18 @@ test.each([
   expect(said.join()).toContain(why);
   await one.check();
   expect(one.started()).toBe(2);
+});
+
+test('whoever waits long is told for what', async () => {
+  const said: string[] = [];
+  const emit = jest.spyOn(process, 'emitWarning').mockImplementation((text) => void said.push(String(text)));
+  await card({ does: prints([RIGHT]) }).check();
+  expect(said).toEqual([]);
+  await card({ does: `setTimeout(() => { ${prints([RIGHT])} }, 300);` }).check({ toldAfterMs: 1 });
+  emit.mockRestore();
+  expect(said).toEqual([
+    expect.stringContaining("acoer compares its CUDA kernels with libtorch's operations"),
+  ]);
 });
 
 test('a cache that cannot be written costs another comparison', async () => {

@@ -33,7 +33,7 @@ describe("log-probs of 2,512 tokens of text against transformers'", () => {
   });
 });
 
-test("greedy decoding gives transformers' 414 tokens", async () => {
+test.each([0, 4])("greedy decoding gives transformers' 414 tokens, with %d proposed", async (count) => {
   const cases = realJson<{ prompt: number[]; ids: number[] }[]>('greedy.json');
   expect(cases.reduce((sum, { ids }) => sum + ids.length, 0)).toBeGreaterThan(300);
   await withRealModel('float32', async (model) => {
@@ -44,8 +44,30 @@ test("greedy decoding gives transformers' 414 tokens", async () => {
       stopIds: Int32Array.of(2),
       sampling: { temperature: 0 },
     }));
-    const { sequences } = await model.generate(requests);
+    const { sequences, stats } = await model.generate(requests, { numSpeculativeTokens: count });
     expect(sequences.map(({ ids }) => [...ids])).toEqual(cases.map(({ ids }) => ids));
+    expect(stats.acceptedTokens > 0).toBe(count > 0);
+  });
+});
+
+test('proposed tokens change no bit in bfloat16', async () => {
+  const cases = realJson<{ prompt: number[] }[]>('greedy.json');
+  await withRealModel('bfloat16', async (model) => {
+    const requests = cases.slice(0, 4).map(({ prompt }, i) => ({
+      promptIds: Int32Array.from(prompt),
+      numSamples: 2,
+      seed: BigInt(i),
+      maxNewTokens: 64,
+      stopIds: Int32Array.of(2),
+      sampling: { temperature: 0.7 },
+    }));
+    const [without, four] = [
+      await model.generate(requests),
+      await model.generate(requests, { numSpeculativeTokens: 4 }),
+    ];
+    expect(four.sequences).toEqual(without.sequences);
+    expect(four.stats.acceptedTokens).toBeGreaterThan(0);
+    expect(four.stats.decodeSteps).toBeLessThan(without.stats.decodeSteps);
   });
 });
 
