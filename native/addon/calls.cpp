@@ -108,10 +108,7 @@ Request generate(const Info& info, const Fields& fields) {
   for (const Fields& request : fields.objects("requests")) {
     args.requests.push_back(readRequest(request));
   }
-  args.options.maxSlots = fields.integer("maxSlots");
-  args.options.kvBytes = fields.integer("kvBytes");
-  args.options.kvCacheDtype = readKvCacheDtype(fields, "kvCacheDtype");
-  args.options.numSpeculativeTokens = fields.integer("numSpeculativeTokens");
+  args.options = readDecoding(fields);
   if (fields.has("completeGroups")) {
     const std::vector<int32_t> complete = fields.int32s("completeGroups");
     args.options.completeGroups.assign(complete.begin(), complete.end());

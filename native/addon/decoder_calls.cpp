@@ -119,10 +119,7 @@ Napi::Value EngineWrap::openDecoder(const Info& info) {
     DecoderArgs args{.model = fields.count("model"), .policies = fields.handles("policies")};
     args.open.positions = fields.integer("positions");
     args.open.keepBytes = fields.integer("keepBytes");
-    args.options.maxSlots = fields.integer("maxSlots");
-    args.options.kvBytes = fields.integer("kvBytes");
-    args.options.kvCacheDtype = readKvCacheDtype(fields, "kvCacheDtype");
-    args.options.numSpeculativeTokens = fields.integer("numSpeculativeTokens");
+    args.options = readDecoding(fields);
     if (!info[1].IsFunction()) fail(ErrorCode::kBadArgument, "onEvent must be a function");
     const int64_t job = fields.count("job");
     args.inbox = std::make_shared<Inbox>();

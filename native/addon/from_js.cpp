@@ -135,10 +135,6 @@ KernelFamily readKernelFamily(const Fields& fields, const char* key) {
   return oneOf(fields, key, kFamilies);
 }
 
-KvCacheDtype readKvCacheDtype(const Fields& fields, const char* key) {
-  return oneOf(fields, key, kKvCacheDtypes);
-}
-
 Sharded readSharded(const Fields& fields, const char* key) { return oneOf(fields, key, kSharded); }
 
 Moment readMoment(const Fields& fields, const char* key) { return oneOf(fields, key, kMoments); }
@@ -193,6 +189,13 @@ HandledRequest readRequest(const Fields& fields) {
                       .sampling = readSampling(fields.object("sampling")),
                       .group = fields.integer("group")},
           .policy = readHandle(fields, "policy")};
+}
+
+GenerateOptions readDecoding(const Fields& fields) {
+  return {.maxSlots = fields.integer("maxSlots"),
+          .kvBytes = fields.integer("kvBytes"),
+          .kvCacheDtype = oneOf(fields, "kvCacheDtype", kKvCacheDtypes),
+          .numSpeculativeTokens = fields.integer("numSpeculativeTokens")};
 }
 
 ModelSpec readModelSpec(const Fields& fields) {

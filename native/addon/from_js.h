@@ -61,7 +61,6 @@ at::ScalarType readDtype(const Fields& fields, const char* key);
 // May be null.
 Quantization readQuantization(const Fields& fields, const char* key);
 KernelFamily readKernelFamily(const Fields& fields, const char* key);
-KvCacheDtype readKvCacheDtype(const Fields& fields, const char* key);
 Sharded readSharded(const Fields& fields, const char* key);
 Moment readMoment(const Fields& fields, const char* key);
 PackedSequences readSequences(const Fields& fields);
@@ -69,6 +68,8 @@ PackedSequences readSequences(const Fields& fields);
 std::optional<DropoutKey> readDropout(const Fields& fields);
 PolicyOptions readPolicyOptions(const Fields& fields);
 HandledRequest readRequest(const Fields& fields);
+// How sequences are decoded together.
+GenerateOptions readDecoding(const Fields& fields);
 ModelSpec readModelSpec(const Fields& fields);
 TensorTable readTensorTable(const Fields& fields);
 ExportOptions readExportOptions(const Fields& fields);

@@ -14,7 +14,7 @@ import {
   type Ceilings,
   type TrainSequence,
 } from '../plan/cost';
-import { maximum, median, minimum } from '../base/statistics';
+import { maximum, median, minimum, sum } from '../base/statistics';
 import { randomSamples, rollout, samplesOf, slots, trainPass, type Workload } from './workload';
 
 export { SHAPES, type ShapeName } from '../plan/shapes';
@@ -217,10 +217,11 @@ function partsOf(bench: BenchName, repeats: readonly Repeat[]): BenchResult['par
 }
 
 function speculationOf(repeats: readonly Repeat[]): BenchResult['speculation'] {
-  const proposed = repeats.reduce((sum, repeat) => sum + repeat.proposed, 0);
-  return proposed === 0
-    ? null
-    : { proposed, accepted: repeats.reduce((sum, repeat) => sum + repeat.accepted, 0) };
+  const [proposed, accepted] = [
+    sum(repeats.map((repeat) => repeat.proposed)),
+    sum(repeats.map((repeat) => repeat.accepted)),
+  ];
+  return proposed === 0 ? null : { proposed, accepted };
 }
 
 async function resultOf(

@@ -111,6 +111,9 @@ export const numSpeculativeTokensOption = (): Option =>
     .argParser(integer(0, MOST_SPECULATIVE_TOKENS))
     .default(0);
 
+/** The settings of `addEngineSettings`. */
+export const ENGINE_SETTINGS = ['device', 'dtype', 'quantization', 'threads'] as const;
+
 /** The same as settings of a run, which has defaults of its own. */
 export function addEngineSettings(command: Command): Command {
   return command

@@ -12,7 +12,7 @@ import {
   type SftSummary,
 } from '../sft';
 import { onlySettings } from '../train';
-import { addEngineSettings, integer, number, path, repeatable } from './command';
+import { addEngineSettings, ENGINE_SETTINGS, integer, number, path, repeatable } from './command';
 import { DownloadView } from './download';
 import { printJsonLine, printNote, printText } from './output';
 import { layersOf, resumedRun, type RunFlags, stoppable } from './run-call';
@@ -29,10 +29,7 @@ const SETTINGS = [
   'maxSteps',
   'learningRate',
   'seed',
-  'device',
-  'dtype',
-  'quantization',
-  'threads',
+  ...ENGINE_SETTINGS,
 ] as const;
 
 type SftFlags = RunFlags & Partial<Pick<SftInput, (typeof SETTINGS)[number]>>;

@@ -20,7 +20,7 @@ import { launchOf } from '../ranks';
 import { readSoundMetrics } from '../run';
 import type { KnownMetrics } from '../base/metric-names';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
-import { addEngineSettings, integer, path, repeatable } from './command';
+import { addEngineSettings, ENGINE_SETTINGS, integer, path, repeatable } from './command';
 import { printableLine } from '../base/printable';
 import { addRanksOptions, inProcesses, type RanksFlags } from './nproc';
 import { layersOf, resumedRun, type RunFlags, stoppable } from './run-call';
@@ -35,17 +35,7 @@ import { printJsonLine, printText } from './output';
 const CLOSING_INDENT = ' '.repeat(12);
 
 /** Options that are shortcuts for settings. */
-const SETTINGS = [
-  'reward',
-  'adapter',
-  'full',
-  'maxSteps',
-  'seed',
-  'device',
-  'dtype',
-  'quantization',
-  'threads',
-] as const;
+const SETTINGS = ['reward', 'adapter', 'full', 'maxSteps', 'seed', ...ENGINE_SETTINGS] as const;
 
 interface TrainFlags extends RunFlags, RanksFlags, Pick<TrainSettings, (typeof SETTINGS)[number]> {
   preset?: string;

@@ -188,6 +188,16 @@ export type KernelFamily = (typeof KERNEL_FAMILIES)[number];
 /** What decoding keeps keys and values in: auto is the model's type, int8 has a scale per token and head. */
 export type KvCacheDtype = 'auto' | 'int8';
 
+/** How sequences are decoded together. */
+export interface NativeDecoding {
+  maxSlots: number;
+  /** 0: a share of the free memory. */
+  kvBytes: number;
+  kvCacheDtype: KvCacheDtype;
+  /** 0: none. */
+  numSpeculativeTokens: number;
+}
+
 /** The file of the CUDA kernels in use, and the card they run on. */
 export interface NativeKernelFacts {
   file: string;
@@ -241,17 +251,12 @@ export interface NativeEngine {
     args: {
       model: ModelId;
       requests: NativeGenerateRequest[];
-      maxSlots: number;
-      kvBytes: number;
-      kvCacheDtype: KvCacheDtype;
-      /** 0: none. */
-      numSpeculativeTokens: number;
       /** Absent: every sequence is decoded to its end. */
       completeGroups?: Int32Array;
       job: number;
       /** Milliseconds between two calls of `onProgress`; read only with it. */
       progressEveryMs?: number;
-    },
+    } & NativeDecoding,
     onSequence: (sequence: GeneratedSequence) => void,
     onProgress?: (progress: GenerateProgress) => void,
   ): Promise<GenerateStats>;
@@ -263,15 +268,10 @@ export interface NativeEngine {
       policies: (PolicyId | null)[];
       /** Most of a request: prompt and new tokens. */
       positions: number;
-      maxSlots: number;
-      kvBytes: number;
-      kvCacheDtype: KvCacheDtype;
-      /** 0: none. */
-      numSpeculativeTokens: number;
       /** For the caches of ended sequences, which later prompts may continue. */
       keepBytes: number;
       job: number;
-    },
+    } & NativeDecoding,
     onEvent: (event: NativeDecoderEvent) => void,
   ): Promise<GenerateStats>;
   /** These three name the job that opened the decoder, and throw DISPOSED once it has ended. */

@@ -1,7 +1,7 @@
 /** A loaded base model over the addon. */
 import { AcoerError } from '../base/errors';
 import { openAdapter, type TensorNames } from '../models';
-import type { NativeGenerateRequest, NativeModelInfo } from './binding';
+import type { NativeDecoding, NativeGenerateRequest, NativeModelInfo } from './binding';
 import { type Calls, NativeObject } from './calls';
 import { NativeDecoder } from './decoder';
 import {
@@ -20,6 +20,7 @@ import type {
   CallOptions,
   Decoder,
   DecoderOptions,
+  DecodingOptions,
   GenerateCallOptions,
   GeneratedSequence,
   GenerateRequest,
@@ -32,6 +33,13 @@ import type {
   TokenValues,
 } from './types';
 import { DEFAULT_SLOTS, PROGRESS_EVERY_MS } from './types';
+
+const decodingOf = ({
+  maxSlots = DEFAULT_SLOTS,
+  kvBytes = 0,
+  kvCacheDtype = 'auto',
+  numSpeculativeTokens = 0,
+}: DecodingOptions): NativeDecoding => ({ maxSlots, kvBytes, kvCacheDtype, numSpeculativeTokens });
 
 export class NativeModel extends NativeObject implements Model {
   constructor(
@@ -69,15 +77,8 @@ export class NativeModel extends NativeObject implements Model {
   ): Promise<GenerateResult> {
     needRequests(requests);
     needOptions(given, 'generate', GENERATE_OPTIONS);
-    const { maxSlots = DEFAULT_SLOTS, kvBytes = 0, kvCacheDtype = 'auto', completeGroups, ...rest } = given;
-    const {
-      numSpeculativeTokens = 0,
-      collect: kept = true,
-      onSequence,
-      onProgress,
-      progressEveryMs = PROGRESS_EVERY_MS,
-      ...options
-    } = rest;
+    const { collect: kept = true, onSequence, onProgress, progressEveryMs = PROGRESS_EVERY_MS } = given;
+    const { completeGroups } = given;
     const { model } = this.info;
     const sequences: GeneratedSequence[] = [];
     let thrown: { error: unknown } | undefined;
@@ -102,10 +103,7 @@ export class NativeModel extends NativeObject implements Model {
           {
             model,
             requests: complete,
-            maxSlots,
-            kvBytes,
-            kvCacheDtype,
-            numSpeculativeTokens,
+            ...decodingOf(given),
             job,
             progressEveryMs,
             ...(completeGroups && { completeGroups }),
@@ -113,7 +111,7 @@ export class NativeModel extends NativeObject implements Model {
           remembering(collect),
           onProgress && remembering(onProgress),
         );
-      }, options);
+      }, given);
       sequences.sort((a, b) => a.request - b.request || a.sample - b.sample);
       return { sequences, stats };
     } catch (error) {
@@ -124,23 +122,13 @@ export class NativeModel extends NativeObject implements Model {
 
   async openDecoder(given: DecoderOptions): Promise<Decoder> {
     needOptions(given, 'openDecoder', DECODER_OPTIONS);
-    const {
-      policies = [null],
-      positions,
-      maxSlots = DEFAULT_SLOTS,
-      kvBytes = 0,
-      kvCacheDtype = 'auto',
-      numSpeculativeTokens = 0,
-      keepBytes = 0,
-      ...rest
-    } = given;
+    const { policies = [null], positions, keepBytes = 0 } = given;
     const handles = policies.map((policy) => policyHandle(policy, this));
-    const limits = { positions, maxSlots, kvBytes, keepBytes };
     return NativeDecoder.open(
       this.calls,
-      { model: this.info.model, policies: handles, ...limits, kvCacheDtype, numSpeculativeTokens },
+      { model: this.info.model, policies: handles, positions, keepBytes, ...decodingOf(given) },
       (request) => this.request(request),
-      rest,
+      given,
     );
   }
 

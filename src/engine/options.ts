@@ -6,6 +6,7 @@ import type {
   AddOptions,
   CallOptions,
   DecoderOptions,
+  DecodingOptions,
   ForwardOptions,
   FullOptions,
   GenerateCallOptions,
@@ -33,11 +34,14 @@ export const FORWARD_OPTIONS: OptionNames<ForwardOptions> = {
   dropoutSeed: true,
   ...CALL_OPTIONS,
 };
-export const GENERATE_OPTIONS: OptionNames<GenerateCallOptions> = {
+const DECODING_OPTIONS: OptionNames<DecodingOptions> = {
   maxSlots: true,
   kvBytes: true,
   kvCacheDtype: true,
   numSpeculativeTokens: true,
+};
+export const GENERATE_OPTIONS: OptionNames<GenerateCallOptions> = {
+  ...DECODING_OPTIONS,
   completeGroups: true,
   collect: true,
   onSequence: true,
@@ -48,10 +52,7 @@ export const GENERATE_OPTIONS: OptionNames<GenerateCallOptions> = {
 export const DECODER_OPTIONS: OptionNames<DecoderOptions> = {
   policies: true,
   positions: true,
-  maxSlots: true,
-  kvBytes: true,
-  kvCacheDtype: true,
-  numSpeculativeTokens: true,
+  ...DECODING_OPTIONS,
   keepBytes: true,
   ...CALL_OPTIONS,
 };

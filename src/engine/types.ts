@@ -203,8 +203,11 @@ export const DEFAULT_SLOTS = 64;
 /** Default for the time between two reports of a generation's progress, in milliseconds. */
 export const PROGRESS_EVERY_MS = 250;
 
-export interface GenerateCallOptions extends CallOptions {
+/** How sequences are decoded together. */
+export interface DecodingOptions {
+  /** Most sequences decoded together. Default `DEFAULT_SLOTS`. */
   maxSlots?: number;
+  /** Maximum size of the KV cache in bytes. Default 0: a share of the free memory. */
   kvBytes?: number;
   /** What keys and values are kept in. Default auto: the model's type. */
   kvCacheDtype?: KvCacheDtype;
@@ -214,6 +217,9 @@ export interface GenerateCallOptions extends CallOptions {
    * `MOST_SPECULATIVE_TOKENS`. Default 0: none.
    */
   numSpeculativeTokens?: number;
+}
+
+export interface GenerateCallOptions extends CallOptions, DecodingOptions {
   /**
    * The call ends when, for every i, at least `completeGroups[i]` of the groups 0 to i are complete; one without
    * requests is from the start. What is unfinished then comes with the finish `partial` and the tokens so far. Default:
@@ -234,23 +240,11 @@ export interface GenerateCallOptions extends CallOptions {
 }
 
 /** How to open a decoder. */
-export interface DecoderOptions extends CallOptions {
+export interface DecoderOptions extends CallOptions, DecodingOptions {
   /** Most positions of a request: prompt and new tokens. */
   positions: number;
   /** That requests may name; null is the base model. Default `[null]`. */
   policies?: readonly (Policy | null)[];
-  /** Most sequences decoded together. Default `DEFAULT_SLOTS`. */
-  maxSlots?: number;
-  /** Maximum size of the KV cache in bytes. Default 0: a share of the free memory. */
-  kvBytes?: number;
-  /** What keys and values are kept in. Default auto: the model's type. */
-  kvCacheDtype?: KvCacheDtype;
-  /**
-   * Most tokens of a sequence that a step computes beside its last one, because they followed the same tokens before;
-   * vLLM's `num_speculative_tokens` with its method ngram. Fewer steps, and nothing of what is drawn changes. 0 to
-   * `MOST_SPECULATIVE_TOKENS`. Default 0: none.
-   */
-  numSpeculativeTokens?: number;
   /**
    * Bytes for the keys and values of sequences that have ended, beside `kvBytes`. A request whose prompt begins like
    * one of them continues from there: the next turn of a conversation is prefilled from its new part on. Those used

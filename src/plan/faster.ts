@@ -52,7 +52,7 @@ const LEAST_SAVED = 0.05;
 
 type Candidate = Pick<Change, 'setting' | 'to' | 'why'>;
 
-/** Settings of which the time expected decides whether they are worth their price; of `instead` the best. */
+/** Settings that are worth their price if the run takes less time; of several values the best. */
 function candidates(
   { full, quantization, kvCacheDtype }: Config,
   shape: ModelShape,

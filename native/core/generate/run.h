@@ -110,12 +110,11 @@ class GenerateRun {
   void stepOnHost();
   void stepsApart(int64_t steps);
   void runApart(int64_t begin, int64_t end, int64_t steps);
-  void stepOnGpu();
+  void stepOnGpu(int64_t steps);
   int64_t stepsUntilLook() const;
   void chooseRows(int64_t steps);
   void addRows(int64_t slot, DecodeRows& rows, std::vector<DrawRow>& draws) const;
   void append(Sequence& sequence, const Draw& draw) const;
-  void accept(Sequence& sequence, const Draw& draw);
   void acceptStep(std::span<const Draw> draws);
   void acceptRows(Sequence& sequence, std::span<const Draw> draws);
   void deliver(Sequence& sequence);

@@ -67,14 +67,16 @@ std::vector<int32_t> GenerateRun::proposalFor(const Sequence& sequence) const {
 
 // For the sequences of slotOfRow_, as far as there are rows, and pages, for what is proposed.
 void GenerateRun::propose(int64_t limit) {
+  const auto sequences = std::ssize(slotOfRow_);
+  const int64_t room = rowsOfStep(model_, options_, sequences) - sequences;
+  if (room == 0) return;
   std::vector<std::vector<int32_t>> proposals;
   std::vector<int64_t> counts;
   for (const int64_t slot : slotOfRow_) {
     proposals.push_back(proposalFor(slots_[static_cast<size_t>(slot)]));
     counts.push_back(std::ssize(proposals.back()));
   }
-  const auto sequences = std::ssize(slotOfRow_);
-  counts = sharedRoom(counts, rowsOfStep(model_, options_, sequences) - sequences);
+  counts = sharedRoom(counts, room);
   for (size_t n = 0; n < proposals.size(); ++n) {
     Sequence& s = slots_[static_cast<size_t>(slotOfRow_[n])];
     const int64_t last = s.own(s.nextPosition + 1 + counts[n]);
@@ -111,7 +113,7 @@ void GenerateRun::step() {
   const int64_t steps = stepsUntilLook();
   chooseRows(steps);
   if (gpuSteps_) {
-    stepOnGpu();
+    stepOnGpu(steps);
   } else if (decoder_.rowsAreIndependent() && options_.numSpeculativeTokens == 0) {
     stepsApart(steps);
   } else {
@@ -174,7 +176,7 @@ void GenerateRun::runApart(int64_t begin, int64_t end, int64_t steps) {
   }
 }
 
-void GenerateRun::stepOnGpu() {
+void GenerateRun::stepOnGpu(int64_t steps) {
   std::vector<GpuRow> rows;
   for (int64_t slot : slotOfRow_) {
     const Sequence& s = slots_[static_cast<size_t>(slot)];
@@ -196,12 +198,10 @@ void GenerateRun::stepOnGpu() {
       if (s.seen) rows.back().seen = &s.seenAfter[i];
     }
   }
-  const std::vector<Draw> draws = gpuSteps_->run(rows, stepsUntilLook());
+  const std::vector<Draw> draws = gpuSteps_->run(rows, steps);
   stats_.decodeSteps += static_cast<int64_t>(draws.size() / rows.size());
-  if (options_.numSpeculativeTokens > 0) return acceptStep(draws);
-  for (size_t i = 0; i < draws.size(); ++i) {
-    Sequence& sequence = slots_[static_cast<size_t>(slotOfRow_[i % rows.size()])];
-    if (!sequence.done) accept(sequence, draws[i]);
+  for (size_t begin = 0; begin < draws.size(); begin += rows.size()) {
+    acceptStep(std::span(draws).subspan(begin, rows.size()));
   }
 }
 
@@ -226,18 +226,14 @@ void GenerateRun::append(Sequence& sequence, const Draw& draw) const {
   }
 }
 
-void GenerateRun::accept(Sequence& sequence, const Draw& draw) {
-  append(sequence, draw);
-  deliver(sequence);
-}
-
-// What was drawn by one step for the rows of slotOfRow_, in their order.
+// What was drawn by one step for the rows of slotOfRow_, in their order. On a GPU some may have
+// ended since the last look.
 void GenerateRun::acceptStep(std::span<const Draw> draws) {
   size_t row = 0;
   for (const int64_t slot : slotOfRow_) {
     Sequence& sequence = slots_[static_cast<size_t>(slot)];
     const size_t rows = sequence.rows();
-    acceptRows(sequence, draws.subspan(row, rows));
+    if (!sequence.done) acceptRows(sequence, draws.subspan(row, rows));
     row += rows;
   }
 }
