@@ -3,10 +3,10 @@
  * What lossless speculation gains on this machine: time of decoding with each number of proposed tokens, in turns, so
  * that other work on the machine meets all of them.
  *
- *   node scripts/speculation-speed.mjs RUN [--tokens 0,1,2,4,8] [--prompts 1,4] [--samples 1] [--rounds 5] [--threads 2]
+ *   node scripts/speculation-speed.mjs RUN [--tokens 0,1,2,4,8] [--prompts 1,4] [--samples 1] [--rounds 5] [--seed 0]
  *
  * The model and the prompts are those of RUN, with its final weights and its temperature; a prompt is of one of its first
- * steps. Prints, per number of prompts that decode together, the median and the quartiles of the milliseconds of a
+ * steps. Two threads, or `--threads`. Prints, per number of prompts that decode together, the median and the quartiles of the milliseconds of a
  * token (decoding only, on the clock), its ratio by pairs to that without proposals, tokens a step, and the share of the
  * proposals that were drawn. Fails if a token differs. Needs `npm run build:ts`.
  */
@@ -27,6 +27,7 @@ const { positionals, values } = scriptArguments(import.meta.url, {
     prompts: { type: 'string', default: '1,4' },
     samples: { type: 'string', default: '1' },
     rounds: { type: 'string', default: '5' },
+    seed: { type: 'string', default: '0' },
     threads: { type: 'string', default: '2' },
   },
 });
@@ -35,7 +36,9 @@ if (run === undefined) {
   console.error('usage: node scripts/speculation-speed.mjs RUN [--tokens 0,1,2,4,8] [--prompts 1,4]');
   process.exit(2);
 }
-const [samples, rounds, threads] = ['samples', 'rounds', 'threads'].map((name) => Number(values[name]));
+const [samples, rounds, seed, threads] = ['samples', 'rounds', 'seed', 'threads'].map((name) =>
+  Number(values[name]),
+);
 const [counts, together] = ['tokens', 'prompts'].map((name) => values[name].split(',').map(Number));
 
 const config = JSON.parse(readFileSync(join(run, 'config.json'), 'utf8'));
@@ -59,7 +62,7 @@ async function decode(prompts, round, numSpeculativeTokens) {
   const requests = prompts.map((prompt, i) => ({
     promptIds: Int32Array.from(tokenizer.encode(prompt)),
     numSamples: samples,
-    seed: BigInt(1000 * round + i),
+    seed: BigInt(seed + 1000 * round + i),
     maxNewTokens: config.maxCompletionLength,
     stopIds: Int32Array.from(tokenizer.eosIds),
     sampling: { temperature: config.temperature },

@@ -212,4 +212,13 @@ describe('floors', () => {
     const weights = decodeWeightBytes(shape, BF16) / 1e9;
     expect(seconds(2) - seconds(4)).toBeCloseTo(8 * weights, 6);
   });
+
+  test('keys and values in int8 are read as such', () => {
+    const ceilings = { readBytesPerSecond: 1e9, matmulFlopsPerSecond: 1e30 };
+    const plan = { prompts: 1, promptTokens: 1000, samplesPerPrompt: 4, newTokens: 2, slots: 4 };
+    const seconds = (kvCacheDtype: 'auto' | 'int8'): number =>
+      rolloutFloorSeconds(shape, plan, ceilings, { bytesPerElement: BF16, kvCacheDtype });
+    const saved = 4 * 1001 * (kvBytesPerToken(shape, BF16) - kvBytesPerToken(shape, BF16, 'int8'));
+    expect(seconds('auto') - seconds('int8')).toBeCloseTo(saved / 1e9, 9);
+  });
 });
